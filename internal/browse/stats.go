@@ -41,6 +41,7 @@ type Statistics struct {
 	Kinds     []KindSize
 	Data      PackSize // WholeRepository
 	Trees     PackSize // likewise
+	ChunkSize uint32   // likewise: the average that files are cut for
 	Damaged   uint64   // index segments that cannot be read and are not part of Data and Trees
 }
 
@@ -285,6 +286,7 @@ func (s *Statistics) rawData(ctx context.Context, r *repo.Repository, trees []fo
 }
 
 func (s *Statistics) repository(ctx context.Context, r *repo.Repository) error {
+	s.ChunkSize = r.Config().Chunker.Avg
 	for kind := range store.Kinds() {
 		k := KindSize{Kind: kind}
 		for info, err := range r.Store().List(ctx, kind) {

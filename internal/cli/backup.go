@@ -291,7 +291,7 @@ func (a *app) openOrCreate(ctx context.Context, f *backupFlags) (*repo.Repositor
 		a.print.Note("the repository does not exist yet: everything counts as new")
 		return a.inMemory(ctx)
 	case f.repository.make || !a.spec.Repository().Named:
-		return a.create(ctx, false, nil)
+		return a.create(ctx, false, repo.InitOptions{})
 	}
 	return nil, err
 }

@@ -20,12 +20,13 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/location"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/pkg/chunker"
-	"github.com/tidemark-backup/tidemark/pkg/format/config"
 )
 
 func (a *app) initCommand() *cobra.Command {
 	var dry, same bool
-	c := a.command(&cobra.Command{
+	sizes := chunkSizes(chunker.DefaultParams())
+	var c *cobra.Command
+	c = a.command(&cobra.Command{
 		Use:   "init",
 		Short: "Create a repository",
 		Long: `Creates a repository at the location of --repo, or at the default location. The folder above that of --repo
@@ -40,11 +41,17 @@ commands find there. A recovery key is shown once; it opens the repository on an
 --same-key takes the master key and the chunking parameters from the repository of --from-repo. Equal data then has the
 same IDs in both: 'tidemark copy' between them reads and writes less, and data that is both copied and backed up
 directly is stored once. Passphrases and key files stay separate. A user who can open either repository has the master
-key of both.`,
+key of both.
+
+--chunk-size is for repositories of large files. With twice the size, the index of large files is half as large, and
+more is stored again where scattered parts of a file change. It cannot be changed later.`,
 		Example: `  tidemark init
   tidemark init --repo /mnt/disk/backup --password-file ~/secret
   tidemark init --repo smb://me@nas/backup --smb-password-file ~/nas-password`,
 	}, func(ctx context.Context, _ []string) error {
+		if same && c.Flags().Changed("chunk-size") {
+			return usagef("--chunk-size: --same-key takes the sizes of the other repository: leave one of the two out")
+		}
 		if dry {
 			return a.dryRunInit(ctx)
 		}
@@ -52,7 +59,7 @@ key of both.`,
 		if err != nil {
 			return err
 		}
-		r, err := a.create(ctx, true, like)
+		r, err := a.create(ctx, true, repo.InitOptions{Like: like, Chunks: chunker.Params(sizes)})
 		if like != nil {
 			err = errors.Join(err, like.Close())
 		}
@@ -62,9 +69,28 @@ key of both.`,
 		return r.Close()
 	}, options.GroupFrom)
 	c.Flags().BoolVar(&same, "same-key", false, "take the master key from the repository of --from-repo")
+	c.Flags().Var(&sizes, "chunk-size", "average size of chunks, a power of two from 64K to 4M")
 	dryRunFlag(c, &dry)
 	return c
 }
+
+// chunkSizes are the sizes of chunks, given by their average.
+type chunkSizes chunker.Params
+
+// Set takes the average.
+func (c *chunkSizes) Set(text string) error {
+	n, err := options.ParseSize(text, 1)
+	if err != nil || n < 64<<10 || n > 4<<20 || n&(n-1) != 0 {
+		return errors.New("write a power of two from 64K to 4M, such as 256K or 1M")
+	}
+	*c = chunkSizes(chunker.Average(uint32(n)))
+	return nil
+}
+
+func (c *chunkSizes) String() string { return options.FormatSize(int64(c.Avg)) }
+
+// Type implements pflag.Value.
+func (c *chunkSizes) Type() string { return "size" }
 
 // model opens the repository whose master key the new one gets; nil without --same-key.
 func (a *app) model(ctx context.Context, same bool) (*repo.Repository, error) {
@@ -101,8 +127,7 @@ func (a *app) dryRunInit(ctx context.Context) error {
 		return fmt.Errorf("create repository at %s: %w", at, err)
 	}
 	r, _, err := repo.Init(ctx, mem.New(), repo.InitOptions{Secrets: secrets.Secrets, Params: a.Stretch, Recovery: true,
-		Label:   label(),
-		Chunker: chunking(), Open: repo.OpenOptions{Cache: repo.CacheOptions{Temporary: true}}})
+		Label: label(), Open: repo.OpenOptions{Cache: repo.CacheOptions{Temporary: true}}})
 	if err != nil {
 		return err
 	}
@@ -133,13 +158,13 @@ func writable(path string) error {
 	}
 }
 
-// create creates the repository and shows its recovery key. ask allows a question for a passphrase; like is the
-// repository whose master key it gets, nil for a new key.
-func (a *app) create(ctx context.Context, ask bool, like *repo.Repository) (*repo.Repository, error) {
+// create creates the repository and shows its recovery key. ask allows a question for a passphrase. Of opt, Like and
+// Chunks count.
+func (a *app) create(ctx context.Context, ask bool, opt repo.InitOptions) (*repo.Repository, error) {
 	if err := a.requireParent(); err != nil {
 		return nil, err
 	}
-	return a.createWith(ctx, ask, like, a.reveal)
+	return a.createWith(ctx, ask, opt, a.reveal)
 }
 
 // requireParent fails if the folder above a named repository in a local folder does not exist. It may be on a disk that
@@ -164,8 +189,8 @@ func (a *app) reveal(made *output.Created) error {
 }
 
 // createWith is create, with a function that shows or keeps the recovery key.
-func (a *app) createWith(ctx context.Context, ask bool, like *repo.Repository, reveal func(*output.Created) error,
-) (_ *repo.Repository, err error) {
+func (a *app) createWith(ctx context.Context, ask bool, opt repo.InitOptions, reveal func(*output.Created) error) (
+	_ *repo.Repository, err error) {
 	at, err := a.location()
 	if err != nil {
 		return nil, err
@@ -185,8 +210,9 @@ func (a *app) createWith(ctx context.Context, ask bool, like *repo.Repository, r
 		secrets.Discard()
 		return nil, fmt.Errorf("create repository at %s: %w", at, err)
 	}
-	r, made, err := repo.Init(ctx, st, repo.InitOptions{Secrets: secrets.Secrets, Params: a.Stretch, Recovery: true,
-		Label: label(), Chunker: chunking(), Open: a.openOptions(), Like: like})
+	opt.Secrets, opt.Params, opt.Recovery = secrets.Secrets, a.Stretch, true
+	opt.Label, opt.Open = label(), a.openOptions()
+	r, made, err := repo.Init(ctx, st, opt)
 	if err != nil {
 		secrets.Discard()
 		return nil, err
@@ -252,13 +278,6 @@ func foreignEntry(at location.Location) string {
 func (a *app) inMemory(ctx context.Context) (*repo.Repository, error) {
 	opt := a.openOptions()
 	opt.Cache.Temporary, opt.Cache.Dir = true, ""
-	r, _, err := repo.Init(ctx, mem.New(),
-		repo.InitOptions{Recovery: true, Label: label(), Chunker: chunking(), Open: opt})
+	r, _, err := repo.Init(ctx, mem.New(), repo.InitOptions{Recovery: true, Label: label(), Open: opt})
 	return r, err
-}
-
-// chunking returns the chunking parameters of new repositories.
-func chunking() config.Chunker {
-	p := chunker.DefaultParams()
-	return config.Chunker{Algorithm: 1, Min: uint32(p.Min), Avg: uint32(p.Avg), Max: uint32(p.Max)}
 }

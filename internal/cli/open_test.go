@@ -13,7 +13,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
-	"github.com/tidemark-backup/tidemark/pkg/format/config"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 )
 
@@ -37,7 +36,6 @@ func TestConfigIsReadOnce(t *testing.T) {
 	_, _, err := repo.Init(t.Context(), st, repo.InitOptions{
 		Secrets: []repo.Secret{{Method: keyfile.Passphrase, Value: []byte("p")}},
 		Params:  keyfile.Params{Time: 1, MemoryKiB: 8, Threads: 1},
-		Chunker: config.Chunker{Algorithm: 1, Min: 16 << 10, Avg: 64 << 10, Max: 256 << 10},
 	})
 	require.NoError(t, err)
 	st.config = 0

@@ -115,7 +115,8 @@ func (s *setupRun) createRepository(ctx context.Context) (*repo.Repository, erro
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.createWith(ctx, s.dialog != nil, nil, func(made *output.Created) error { return s.reveal(keep, made) })
+	reveal := func(made *output.Created) error { return s.reveal(keep, made) }
+	r, err := s.createWith(ctx, s.dialog != nil, repo.InitOptions{}, reveal)
 	if err != nil {
 		keep.Discard()
 	}

@@ -19,9 +19,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
-	"github.com/tidemark-backup/tidemark/pkg/chunker"
 	"github.com/tidemark-backup/tidemark/pkg/format"
-	"github.com/tidemark-backup/tidemark/pkg/format/config"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 	"github.com/tidemark-backup/tidemark/pkg/format/mark"
@@ -33,11 +31,9 @@ func indexed(t testing.TB, packs, blobs int) *repo.Repository {
 	t.Helper()
 	ctx := context.Background()
 	st := mem.New()
-	p := chunker.DefaultParams()
 	r, _, err := repo.Init(ctx, st, repo.InitOptions{
 		Secrets: []repo.Secret{{Method: keyfile.Passphrase, Value: []byte("x")}},
 		Params:  keyfile.Params{Time: 1, MemoryKiB: 8, Threads: 1},
-		Chunker: config.Chunker{Algorithm: 1, Min: p.Min, Avg: p.Avg, Max: p.Max},
 		Open:    repo.OpenOptions{Cache: repo.CacheOptions{Temporary: true}},
 	})
 	require.NoError(t, err)

@@ -220,7 +220,7 @@ func TestPackOfAnotherRepositoryIsRefused(t *testing.T) {
 	st, want := tiny(t)
 	other := mem.New()
 	_, _, err := repo.Init(t.Context(), other, repo.InitOptions{
-		Secrets: []repo.Secret{{Method: keyfile.KeyFile, Value: make([]byte, 32)}}, Chunker: chunker,
+		Secrets: []repo.Secret{{Method: keyfile.KeyFile, Value: make([]byte, 32)}},
 	})
 	require.NoError(t, err)
 	r, err := repo.Open(t.Context(), other, repo.OpenOptions{

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/chunker"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/config"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
@@ -20,9 +21,9 @@ type InitOptions struct {
 	Recovery bool           // also make a slot for a recovery key, and return the key
 	Label    string         // user@host that the slots are labelled with
 	Params   keyfile.Params // of passphrases; zero: keyfile.DefaultParams
-	Chunker  config.Chunker
-	Open     OpenOptions // how the new repository is opened; Unlock is not called
-	// use master key and Chunker of this one, so that a blob has the same ID in both; nil: a new key
+	Chunks   chunker.Params // sizes of chunks; zero: chunker.DefaultParams
+	Open     OpenOptions    // how the new repository is opened; Unlock is not called
+	// use master key and chunk sizes of this one, so that a blob has the same ID in both; nil: a new key
 	Like *Repository
 }
 
@@ -53,13 +54,10 @@ func makeRepository(ctx context.Context, st store.Store, opt InitOptions) (*Repo
 		return nil, nil, err
 	}
 	now := time.Now().Unix()
-	conf := &config.Config{Version: config.Version, ID: id, Created: now, Chunker: opt.Chunker}
+	conf := &config.Config{Version: config.Version, ID: id, Created: now, Chunker: opt.chunker()}
 	master, err := opt.masterKey()
 	if err != nil {
 		return nil, nil, err
-	}
-	if opt.Like != nil {
-		conf.Chunker = opt.Like.config.Chunker
 	}
 	keys, err := seal.Derive(master)
 	if err != nil {
@@ -120,6 +118,17 @@ func (o *InitOptions) masterKey() (seal.MasterKey, error) {
 		return o.Like.master, nil
 	}
 	return seal.NewMasterKey()
+}
+
+func (o *InitOptions) chunker() config.Chunker {
+	if o.Like != nil {
+		return o.Like.config.Chunker
+	}
+	p := o.Chunks
+	if p == (chunker.Params{}) {
+		p = chunker.DefaultParams()
+	}
+	return config.Chunker{Algorithm: chunker.Algorithm, Min: p.Min, Avg: p.Avg, Max: p.Max}
 }
 
 // Vacant returns an error that wraps ErrExists if the store holds a repository, even one that has lost its config. With

@@ -34,8 +34,7 @@ func forge(t *testing.T, st store.Store, params keyfile.Params, label string) st
 func made(t *testing.T) store.Store {
 	t.Helper()
 	st := mem.New()
-	_, _, err := repo.Init(t.Context(), st, repo.InitOptions{Secrets: []repo.Secret{passphrase("p")}, Params: quick,
-		Chunker: chunker})
+	_, _, err := repo.Init(t.Context(), st, repo.InitOptions{Secrets: []repo.Secret{passphrase("p")}, Params: quick})
 	require.NoError(t, err)
 	return st
 }

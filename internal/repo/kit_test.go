@@ -14,7 +14,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
-	"github.com/tidemark-backup/tidemark/pkg/format/config"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
@@ -23,8 +22,6 @@ import (
 
 // Argon2id as cheap as it gets: the tests are not about the cost of a passphrase.
 var quick = keyfile.Params{Time: 1, MemoryKiB: 8, Threads: 1}
-
-var chunker = config.Chunker{Algorithm: 1, Min: 16 << 10, Avg: 64 << 10, Max: 256 << 10}
 
 func machineKey() repo.Secret {
 	return repo.Secret{Method: keyfile.KeyFile, Value: bytes.Repeat([]byte{7}, 32)}
@@ -36,7 +33,7 @@ func passphrase(text string) repo.Secret {
 
 func initialise(t *testing.T, st store.Store) *repo.Repository {
 	t.Helper()
-	r, _, err := repo.Init(t.Context(), st, repo.InitOptions{Secrets: []repo.Secret{machineKey()}, Chunker: chunker})
+	r, _, err := repo.Init(t.Context(), st, repo.InitOptions{Secrets: []repo.Secret{machineKey()}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
 	return r

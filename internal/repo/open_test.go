@@ -18,6 +18,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
+	"github.com/tidemark-backup/tidemark/pkg/chunker"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 )
@@ -26,7 +27,6 @@ func TestInitAndOpen(t *testing.T) {
 	st := mem.New()
 	r, result, err := repo.Init(t.Context(), st, repo.InitOptions{
 		Secrets: []repo.Secret{passphrase("open sesame"), machineKey()}, Recovery: true, Label: "me@here", Params: quick,
-		Chunker: chunker,
 	})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, r.Close()) }()
@@ -43,7 +43,7 @@ func TestInitAndOpen(t *testing.T) {
 	} {
 		again := openWith(t, st, repo.OpenOptions{Unlock: repo.UnlockWith(secret)})
 		require.Equal(t, r.ID(), again.ID(), name)
-		require.Equal(t, chunker, again.Config().Chunker)
+		require.Equal(t, uint32(64<<10), again.Config().Chunker.Avg)
 		blob := []byte("the same key gives the same IDs")
 		require.Equal(t, r.Keys().Hasher().ID(blob), again.Keys().Hasher().ID(blob))
 	}
@@ -56,7 +56,7 @@ func theSameKeyIsNotAddedTwice(t *testing.T) {
 	// An interrupted Init leaves the same secret for another master key. It opens nothing and blocks nothing.
 	other := mem.New()
 	_, _, err := repo.Init(t.Context(), other, repo.InitOptions{
-		Secrets: []repo.Secret{passphrase("second")}, Params: quick, Chunker: chunker,
+		Secrets: []repo.Secret{passphrase("second")}, Params: quick,
 	})
 	require.NoError(t, err)
 	for _, name := range names(t, other, store.Key) {
@@ -103,7 +103,7 @@ func TestLostConfigIsDamage(t *testing.T) {
 func TestADeletedSlotLeavesOtherKeys(t *testing.T) {
 	st := mem.New()
 	_, _, err := repo.Init(t.Context(), st, repo.InitOptions{
-		Secrets: []repo.Secret{machineKey(), passphrase("p")}, Params: quick, Recovery: true, Chunker: chunker, Label: "me",
+		Secrets: []repo.Secret{machineKey(), passphrase("p")}, Params: quick, Recovery: true, Label: "me",
 	})
 	require.NoError(t, err)
 	slots, err := fresh(t, st).Slots(t.Context())
@@ -121,7 +121,7 @@ func TestADeletedSlotLeavesOtherKeys(t *testing.T) {
 func TestInitWritesConfigLast(t *testing.T) {
 	rec := &recorder{Store: mem.New()}
 	_, _, err := repo.Init(t.Context(), rec, repo.InitOptions{
-		Secrets: []repo.Secret{machineKey()}, Recovery: true, Chunker: chunker,
+		Secrets: []repo.Secret{machineKey()}, Recovery: true,
 	})
 	require.NoError(t, err)
 	require.Len(t, rec.puts, 3)
@@ -138,7 +138,8 @@ func TestInitRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "could not be opened")
 
 	empty := mem.New()
-	_, _, err = repo.Init(t.Context(), empty, repo.InitOptions{Secrets: []repo.Secret{machineKey()}})
+	_, _, err = repo.Init(t.Context(), empty,
+		repo.InitOptions{Secrets: []repo.Secret{machineKey()}, Chunks: chunker.Params{Min: 2, Avg: 1, Max: 3}})
 	require.ErrorContains(t, err, "chunker")
 	require.Empty(t, names(t, empty, store.Config), "nothing that could not be opened")
 
@@ -156,7 +157,7 @@ func TestInitRefuses(t *testing.T) {
 func TestInitIsRepeatableAfterAnyFault(t *testing.T) { synctest.Test(t, initIsRepeatableAfterAnyFault) }
 
 func initIsRepeatableAfterAnyFault(t *testing.T) {
-	opt := repo.InitOptions{Secrets: []repo.Secret{passphrase("p")}, Recovery: true, Params: quick, Chunker: chunker}
+	opt := repo.InitOptions{Secrets: []repo.Secret{passphrase("p")}, Recovery: true, Params: quick}
 	for i := 1; ; i++ {
 		st := mem.New()
 		f := faultstore.Wrap(st, faultstore.Plan{At: i, Effect: faultstore.Refuse})
@@ -182,7 +183,7 @@ func TestOpenErrors(t *testing.T) {
 
 	st := mem.New()
 	_, _, err = repo.Init(t.Context(), st, repo.InitOptions{
-		Secrets: []repo.Secret{passphrase("right")}, Params: quick, Chunker: chunker,
+		Secrets: []repo.Secret{passphrase("right")}, Params: quick,
 	})
 	require.NoError(t, err)
 	for name, unlock := range map[string]func(*keyfile.Slot) ([]byte, error){
@@ -215,7 +216,7 @@ func TestOpenErrors(t *testing.T) {
 func TestOpenAsksOnlyForSlotsThereAre(t *testing.T) {
 	st := mem.New()
 	_, _, err := repo.Init(t.Context(), st, repo.InitOptions{
-		Secrets: []repo.Secret{passphrase("p"), machineKey()}, Params: quick, Recovery: true, Chunker: chunker,
+		Secrets: []repo.Secret{passphrase("p"), machineKey()}, Params: quick, Recovery: true,
 	})
 	require.NoError(t, err)
 	var asked []keyfile.Method
@@ -229,7 +230,7 @@ func TestOpenAsksOnlyForSlotsThereAre(t *testing.T) {
 func TestDamagedSlotHidesNoOther(t *testing.T) {
 	st := mem.New()
 	_, _, err := repo.Init(t.Context(), st, repo.InitOptions{
-		Secrets: []repo.Secret{machineKey(), passphrase("p")}, Params: quick, Chunker: chunker,
+		Secrets: []repo.Secret{machineKey(), passphrase("p")}, Params: quick,
 	})
 	require.NoError(t, err)
 	r := fresh(t, st)
@@ -325,7 +326,7 @@ func TestSlots(t *testing.T) {
 
 func TestRenewRecoveryKey(t *testing.T) {
 	st := mem.New()
-	_, result, err := repo.Init(t.Context(), st, repo.InitOptions{Recovery: true, Chunker: chunker})
+	_, result, err := repo.Init(t.Context(), st, repo.InitOptions{Recovery: true})
 	require.NoError(t, err)
 	old, err := keyfile.ParseRecoveryKey(result.RecoveryKey)
 	require.NoError(t, err)
@@ -362,7 +363,7 @@ func TestTwoInitsAtOnce(t *testing.T) {
 	first := mem.New()
 	initialise(t, first)
 	st := &rival{mem.New(), bytesOf(t, first, store.Name{Kind: store.Config})}
-	_, _, err := repo.Init(t.Context(), st, repo.InitOptions{Secrets: []repo.Secret{machineKey()}, Chunker: chunker})
+	_, _, err := repo.Init(t.Context(), st, repo.InitOptions{Secrets: []repo.Secret{machineKey()}})
 	require.ErrorIs(t, err, repo.ErrExists)
 }
 
@@ -380,7 +381,7 @@ func TestManyInitsAtOnce(t *testing.T) {
 					_, _, errs[i] = repo.Init(t.Context(), st, repo.InitOptions{
 						Secrets: []repo.Secret{passphrase(fmt.Sprint(i)),
 							{Method: keyfile.KeyFile, Value: bytes.Repeat([]byte{byte(i)}, 32)}},
-						Params: quick, Chunker: chunker,
+						Params: quick,
 					})
 				})
 			}
@@ -452,8 +453,7 @@ func TestInitOverwritesNothing(t *testing.T) {
 	inner := &meanwhile{Store: st, kind: store.Key}
 	var theirs *repo.Repository
 	inner.put = func() { theirs = initialise(t, st) }
-	_, _, err := repo.Init(t.Context(), inner, repo.InitOptions{Secrets: []repo.Secret{passphrase("p")}, Params: quick,
-		Chunker: chunker})
+	_, _, err := repo.Init(t.Context(), inner, repo.InitOptions{Secrets: []repo.Secret{passphrase("p")}, Params: quick})
 	require.ErrorIs(t, err, repo.ErrExists)
 	require.Equal(t, theirs.ID(), fresh(t, st).ID())
 }

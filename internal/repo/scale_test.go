@@ -129,7 +129,7 @@ func BenchmarkOpenLargeIndex(b *testing.B) {
 	require.NoError(b, err)
 	counting := &counted{Store: st}
 	made, _, err := repo.Init(b.Context(), counting,
-		repo.InitOptions{Secrets: []repo.Secret{machineKey()}, Chunker: chunker})
+		repo.InitOptions{Secrets: []repo.Secret{machineKey()}})
 	require.NoError(b, err)
 	manyBlobs(b, counting, made.Keys(), *indexed)
 	require.NoError(b, made.Close())

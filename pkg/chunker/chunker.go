@@ -42,9 +42,11 @@ type Params struct {
 }
 
 // DefaultParams are the sizes a new repository gets; the measurements behind them are in docs/adr/0002-chunker.md.
-func DefaultParams() Params {
-	return Params{Min: 32 << 10, Avg: 64 << 10, Max: 256 << 10}
-}
+func DefaultParams() Params { return Average(64 << 10) }
+
+// Average returns sizes with that average, in the proportions of docs/adr/0002-chunker.md: half of it is the minimum,
+// four times as much the maximum.
+func Average(avg uint32) Params { return Params{Min: avg / 2, Avg: avg, Max: 4 * avg} }
 
 // Validate returns an error that wraps ErrParams unless Window <= Min <= Avg/2 and Avg*2 <= Max <= LargestMax. The
 // factors keep the distribution what Params promises: closer together, most cuts would be forced ones.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"github.com/tidemark-backup/tidemark/pkg/format/config"
 	"math/bits"
 	"math/rand/v2"
 	"os"
@@ -321,5 +322,16 @@ func BenchmarkNext(b *testing.B) {
 		for p := data; len(p) > 0; {
 			p = p[c.Next(p, true):]
 		}
+	}
+}
+
+// Larger chunks differ from those of the default in scale only.
+func TestAverageKeepsTheProportions(t *testing.T) {
+	require.Equal(t, Params{Min: 32 << 10, Avg: 64 << 10, Max: 256 << 10}, DefaultParams())
+	for avg := uint32(64 << 10); avg <= 4<<20; avg *= 2 {
+		p := Average(avg)
+		require.NoError(t, p.Validate())
+		require.Equal(t, Params{Min: avg / 2, Avg: avg, Max: 4 * avg}, p)
+		require.LessOrEqual(t, p.Max, uint32(config.MaxChunk))
 	}
 }

@@ -20,8 +20,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/restore"
 	"github.com/tidemark-backup/tidemark/internal/rules"
 	"github.com/tidemark-backup/tidemark/internal/store/local"
-	"github.com/tidemark-backup/tidemark/pkg/chunker"
-	"github.com/tidemark-backup/tidemark/pkg/format/config"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
@@ -108,10 +106,9 @@ func newEngine(tb testing.TB) *engine {
 		Unlock: repo.UnlockWith(secret), Cache: repo.CacheOptions{Dir: filepath.Join(dir, "cache")},
 		Gate: through(e.gates.cache),
 	}
-	p := chunker.DefaultParams()
 	r, _, err := repo.Init(context.Background(), e.store, repo.InitOptions{
-		Secrets: []repo.Secret{secret}, Chunker: config.Chunker{Algorithm: 1, Min: p.Min, Avg: p.Avg, Max: p.Max},
-		Open: e.open,
+		Secrets: []repo.Secret{secret},
+		Open:    e.open,
 	})
 	require.NoError(tb, err)
 	require.NoError(tb, r.Close())

@@ -59,6 +59,7 @@ func meaning(mode browse.Mode) string {
 }
 
 func (s *Stats) repository(b *strings.Builder) {
+	fmt.Fprintf(b, "%-24s %s on average\n", "Chunk size:", human.Size(uint64(s.ChunkSize)))
 	t := table{head: []string{"Kind", "Files>", "Size>"}}
 	for _, k := range s.Kinds {
 		t.add(k.Kind.String(), human.Count(k.Files), human.Size(k.Bytes))
@@ -75,7 +76,7 @@ func (s *Stats) Events() []any {
 	return []any{&event.Statistics{Type: "stats", Mode: string(s.Mode), Snapshots: s.Snapshots, FileCount: s.Files +
 		s.Dirs + s.Others,
 		RestoreSize: s.Bytes, BlobCount: s.Blobs, Uncompressed: s.uncompressed(), Stored: s.Stored, Ratio: s.Ratio(),
-		Packs: s.Data.Packs + s.Trees.Packs}}
+		Packs: s.Data.Packs + s.Trees.Packs, ChunkSize: s.ChunkSize}}
 }
 
 func (s *Stats) uncompressed() uint64 {

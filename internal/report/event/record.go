@@ -161,6 +161,7 @@ type Statistics struct {
 	Stored       uint64  `json:"total_stored_size"`           // as stored
 	Ratio        float64 `json:"compression_ratio,omitempty"` // uncompressed / stored
 	Packs        uint64  `json:"pack_count"`                  // packs, with the mode `repository`
+	ChunkSize    uint32  `json:"chunk_size,omitempty"`        // average in bytes, with the mode `repository`
 }
 
 // Key is a line of `key list`.

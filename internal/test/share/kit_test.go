@@ -24,8 +24,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
 	"github.com/tidemark-backup/tidemark/internal/test/smbtest"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
-	"github.com/tidemark-backup/tidemark/pkg/chunker"
-	"github.com/tidemark-backup/tidemark/pkg/format/config"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 )
 
@@ -88,10 +86,9 @@ func newMachine(t testing.TB, s *smbtest.Server, to smb.Target, o smb.Options) *
 		Store: connect(t, to, o, smb.Create), disk: filepath.Join(s.Folder, filepath.FromSlash(folder)),
 	}}
 	m.open = repo.OpenOptions{Unlock: repo.UnlockWith(passphrase()), Cache: repo.CacheOptions{Dir: testkit.RamDir(t)}}
-	p := chunker.DefaultParams()
 	r, _, err := repo.Init(t.Context(), m.st, repo.InitOptions{
 		Secrets: []repo.Secret{passphrase()}, Params: keyfile.Params{Time: 1, MemoryKiB: 8, Threads: 1}, Label: "test",
-		Chunker: config.Chunker{Algorithm: 1, Min: p.Min, Avg: p.Avg, Max: p.Max}, Open: m.open,
+		Open: m.open,
 	})
 	require.NoError(t, err)
 	m.st.keys = r.Keys()

@@ -18,9 +18,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
-	"github.com/tidemark-backup/tidemark/pkg/chunker"
 	"github.com/tidemark-backup/tidemark/pkg/format"
-	"github.com/tidemark-backup/tidemark/pkg/format/config"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
@@ -59,10 +57,9 @@ func NewEngine(t testing.TB, st store.Store) *Engine {
 		T: t, Store: st, Parallel: Parallel(2, 2, 2),
 		Open: OpenOptions(testkit.RamDir(t)),
 	}
-	p := chunker.DefaultParams()
 	r, _, err := repo.Init(context.Background(), st, repo.InitOptions{
 		Secrets: []repo.Secret{secret}, Params: keyfile.Params{Time: 1, MemoryKiB: 8, Threads: 1}, Label: "test",
-		Chunker: config.Chunker{Algorithm: 1, Min: p.Min, Avg: p.Avg, Max: p.Max}, Open: e.Open,
+		Open: e.Open,
 	})
 	require.NoError(t, err)
 	require.NoError(t, r.Close())

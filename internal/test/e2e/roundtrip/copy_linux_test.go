@@ -23,7 +23,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/chunker"
 	"github.com/tidemark-backup/tidemark/pkg/format"
-	"github.com/tidemark-backup/tidemark/pkg/format/config"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 )
 
@@ -31,11 +30,10 @@ import (
 func likeEngine(e *kit.Engine) *kit.Engine {
 	e.T.Helper()
 	to := &kit.Engine{T: e.T, Store: mem.New(), Parallel: e.Parallel, Open: kit.OpenOptions(testkit.RamDir(e.T))}
-	p := chunker.DefaultParams()
 	require.NoError(e.T, e.With(func(r *repo.Repository) error {
 		made, _, err := repo.Init(context.Background(), to.Store, repo.InitOptions{
 			Secrets: []repo.Secret{kit.Passphrase()}, Params: keyfile.Params{Time: 1, MemoryKiB: 8, Threads: 1}, Label: "test",
-			Chunker: config.Chunker{Algorithm: 1, Min: 2 * p.Min, Avg: p.Avg, Max: p.Max}, Open: to.Open, Like: r,
+			Chunks: chunker.Average(1 << 20), Open: to.Open, Like: r,
 		})
 		if err != nil {
 			return err

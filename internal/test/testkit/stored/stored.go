@@ -17,7 +17,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
-	"github.com/tidemark-backup/tidemark/pkg/format/config"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
@@ -47,7 +46,6 @@ func Init(t testing.TB, st store.Store) *repo.Repository {
 	t.Helper()
 	r, _, err := repo.Init(t.Context(), st, repo.InitOptions{
 		Secrets: []repo.Secret{Secret()},
-		Chunker: config.Chunker{Algorithm: 1, Min: 16 << 10, Avg: 64 << 10, Max: 256 << 10},
 		Open:    repo.OpenOptions{Cache: repo.CacheOptions{Temporary: true}},
 	})
 	require.NoError(t, err)
