@@ -76,20 +76,21 @@ type pipeline struct {
 	read    *read.Stage
 	save    *save.Saver
 
-	batches chan *read.Batch
-	pieces  chan *read.Piece
-	readers pool
-	workers pool
-	memory  read.Memory
-	jobs    sync.Pool // of *job
-	owners  owners
-	root    *dirWork
-	mu      sync.Mutex   // guards top, and dirWork.stored and children of a run with checkpoints
-	top     *dirWork     // the root while it is in work
-	places  *place       // of the root
-	found   []*place     // of each source
-	sources atomic.Int64 // that exist
-	work    atomic.Int64 // done by the workers, as tune.Sample counts it
+	batches  chan *read.Batch
+	queueing sync.Mutex // while the batches of one directory are sent
+	pieces   chan *read.Piece
+	readers  pool
+	workers  pool
+	memory   read.Memory
+	jobs     sync.Pool // of *job
+	owners   owners
+	root     *dirWork
+	mu       sync.Mutex   // guards top, and dirWork.stored and children of a run with checkpoints
+	top      *dirWork     // the root while it is in work
+	places   *place       // of the root
+	found    []*place     // of each source
+	sources  atomic.Int64 // that exist
+	work     atomic.Int64 // done by the workers, as tune.Sample counts it
 }
 
 const (

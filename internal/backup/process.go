@@ -15,7 +15,7 @@ func (p *pipeline) worker(ctx context.Context) error {
 	defer clock.Stop()
 	c := p.save.NewChunker(clock)
 	clock.Enter(report.WaitRead)
-	err := receive(p.pieces, &p.workers, func(piece *read.Piece) error {
+	return receive(p.pieces, &p.workers, func(piece *read.Piece) error {
 		defer p.memory.Buffers.Put(piece.Buf)
 		if err := context.Cause(ctx); err != nil {
 			return err
@@ -25,11 +25,6 @@ func (p *pipeline) worker(ctx context.Context) error {
 		p.work.Add(int64(piece.Len) + int64(len(piece.Items))*tune.Object)
 		return p.process(ctx, c, piece, clock)
 	})
-	if err != nil {
-		return err
-	}
-	clock.Enter(report.Compress)
-	return c.Close()
 }
 
 // process stores the chunks of a piece and returns them to the read stage.

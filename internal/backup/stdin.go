@@ -97,9 +97,6 @@ func (p *pipeline) stream(ctx context.Context, r io.Reader) (content tree.Conten
 		parts++
 		filled = copy(buf, buf[done:filled])
 	}
-	if err := c.Close(); err != nil {
-		return content, size, err
-	}
 	content, err = file.Content()
 	return content, size, err
 }

@@ -88,12 +88,20 @@ func (v *visitor) Directory(ctx context.Context, d *scan.Directory, clock *repor
 	p.begun(j)
 	if !j.compared.Clean {
 		clock.Enter(report.WaitRead)
-		if err := p.read.Queue(ctx, &j.reading, j.compared.ToRead()); err != nil {
+		if err := p.queueAll(ctx, j); err != nil {
 			return err
 		}
 	}
 	clock.Enter(report.Encode)
 	return j.End(ctx)
+}
+
+// queueAll queues what is to be read of a directory. The batches of a directory stay together, because files of one
+// directory resemble each other and compress better in one frame.
+func (p *pipeline) queueAll(ctx context.Context, j *dirWork) error {
+	p.queueing.Lock()
+	defer p.queueing.Unlock()
+	return p.read.Queue(ctx, &j.reading, j.compared.ToRead())
 }
 
 // notListed records a directory that could not be opened or read to its end. As with files, a missing one is no

@@ -69,7 +69,7 @@ more is stored again where scattered parts of a file change. It cannot be change
 		return r.Close()
 	}, options.GroupFrom)
 	c.Flags().BoolVar(&same, "same-key", false, "take the master key from the repository of --from-repo")
-	c.Flags().Var(&sizes, "chunk-size", "average size of chunks, a power of two from 64K to 4M")
+	c.Flags().Var(&sizes, "chunk-size", "average size of chunks, a power of two from 16K to 4M")
 	dryRunFlag(c, &dry)
 	return c
 }
@@ -80,8 +80,8 @@ type chunkSizes chunker.Params
 // Set takes the average.
 func (c *chunkSizes) Set(text string) error {
 	n, err := options.ParseSize(text, 1)
-	if err != nil || n < 64<<10 || n > 4<<20 || n&(n-1) != 0 {
-		return errors.New("write a power of two from 64K to 4M, such as 256K or 1M")
+	if err != nil || n < 16<<10 || n > 4<<20 || n&(n-1) != 0 {
+		return errors.New("write a power of two from 16K to 4M, such as 256K or 1M")
 	}
 	*c = chunkSizes(chunker.Average(uint32(n)))
 	return nil

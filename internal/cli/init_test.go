@@ -17,11 +17,11 @@ import (
 
 func TestChunkSizesAreRefusedInPlainWords(t *testing.T) {
 	dir := t.TempDir()
-	for _, size := range []string{"", "0", "-1", "abc", "1", "32K", "65K", "100000", "3M", "8M", "1G"} {
+	for _, size := range []string{"", "0", "-1", "abc", "1", "8K", "65K", "100000", "3M", "8M", "1G"} {
 		code, said := called(t.Context(), t, "init", "--repo", filepath.Join(dir, "repo"), "--chunk-size="+size)
 		require.Equal(t, exitUsage, code, size)
 		require.Contains(t, said, "--chunk-size")
-		require.Contains(t, said, "write a power of two from 64K to 4M, such as 256K or 1M")
+		require.Contains(t, said, "write a power of two from 16K to 4M, such as 256K or 1M")
 	}
 	code, said := called(t.Context(), t, "init", "--repo", filepath.Join(dir, "repo"), "--from-repo", dir, "--same-key",
 		"--chunk-size", "1M")

@@ -34,7 +34,7 @@ type window struct {
 	found []index.Found
 }
 
-// worker is the state of one goroutine. Its writer keeps an unfinished frame between windows.
+// worker is the state of one goroutine.
 type worker struct {
 	reader   *repo.FrameReader
 	from, to *seal.Hasher
@@ -75,14 +75,7 @@ func (w *window) want(ctx context.Context, c tree.Chunk) error {
 
 // flush copies the remaining chunks and flushes the writers.
 func (w *window) flush() error {
-	for range cap(w.workers) {
-		one := <-w.workers
-		if err := one.writer.Flush(); err != nil {
-			return toDestination(err)
-		}
-		w.workers <- one
-	}
-	return nil
+	return toDestination(w.t.s.Writer(pack.Data).Flush())
 }
 
 // load copies the gathered chunks.

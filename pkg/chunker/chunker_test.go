@@ -328,7 +328,7 @@ func BenchmarkNext(b *testing.B) {
 // Larger chunks differ from those of the default in scale only.
 func TestAverageKeepsTheProportions(t *testing.T) {
 	require.Equal(t, Params{Min: 32 << 10, Avg: 64 << 10, Max: 256 << 10}, DefaultParams())
-	for avg := uint32(64 << 10); avg <= 4<<20; avg *= 2 {
+	for avg := uint32(16 << 10); avg <= 4<<20; avg *= 2 {
 		p := Average(avg)
 		require.NoError(t, p.Validate())
 		require.Equal(t, Params{Min: avg / 2, Avg: avg, Max: 4 * avg}, p)

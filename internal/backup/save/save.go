@@ -34,15 +34,12 @@ type Config struct {
 // Saver stores chunks and trees of one run. It is safe for concurrent use.
 type Saver struct {
 	Config
-	trees treeWriters
-
-	storing  sync.RWMutex // held for reading from a claim until its blob is in a frame
-	mu       sync.Mutex
-	chunkers map[*Chunker]bool // with blobs in their frames, maybe
+	trees   treeWriters
+	storing sync.RWMutex // held for reading from a claim until its blob is in a frame
 }
 
 // New returns a Saver.
-func New(cfg Config) *Saver { return &Saver{Config: cfg, chunkers: map[*Chunker]bool{}} }
+func New(cfg Config) *Saver { return &Saver{Config: cfg} }
 
 // Pause waits until no blob is claimed and not yet in a frame, and delays all that would claim one until Resume. Only
 // TreeWhilePaused and Flush may be called in between.
@@ -53,13 +50,7 @@ func (s *Saver) Resume() { s.storing.Unlock() }
 
 // Flush puts the last, partly filled frames into packs. It is called during a pause, or when all is stored.
 func (s *Saver) Flush() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	err := s.trees.flush()
-	for c := range s.chunkers {
-		err = errors.Join(err, c.writer.Flush())
-	}
-	return err
+	return errors.Join(s.Session.Writer(pack.Trees).Flush(), s.Session.Writer(pack.Data).Flush())
 }
 
 // Chunker stores the chunks of files. It belongs to one goroutine and keeps its buffers from piece to piece.
@@ -78,11 +69,7 @@ type span struct{ off, end uint32 }
 
 // NewChunker returns a Chunker whose time is counted by clock.
 func (s *Saver) NewChunker(clock *report.Clock) *Chunker {
-	c := &Chunker{saver: s, hasher: s.Keys.Hasher(), writer: s.Session.Writer(pack.Data), clock: clock}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.chunkers[c] = true
-	return c
+	return &Chunker{saver: s, hasher: s.Keys.Hasher(), writer: s.Session.Writer(pack.Data), clock: clock}
 }
 
 // Reset begins a new buffer.
@@ -119,7 +106,7 @@ func (c *Chunker) Stream(buf []byte, final bool) (done int) {
 	return done
 }
 
-// Store hashes the chunks of buf and adds those that the repository lacks to a frame.
+// Store hashes the chunks of buf and adds those that the repository lacks to the open frame.
 func (c *Chunker) Store(buf []byte) ([]tree.Chunk, error) {
 	var t report.Tally
 	chunks := make([]tree.Chunk, len(c.spans))
@@ -151,15 +138,4 @@ func (c *Chunker) Store(buf []byte) ([]tree.Chunk, error) {
 	t.Bytes.Processed = t.Bytes.AfterDedup
 	c.saver.Ledger.Add(&t)
 	return chunks, nil
-}
-
-// Close puts the last, partly filled frame into a pack. The Chunker is not used any more.
-func (c *Chunker) Close() error {
-	s := c.saver
-	s.storing.RLock()
-	defer s.storing.RUnlock()
-	s.mu.Lock()
-	delete(s.chunkers, c)
-	s.mu.Unlock()
-	return c.writer.Flush()
 }

@@ -64,7 +64,6 @@ type treeWriter struct {
 type treeWriters struct {
 	mu   sync.Mutex
 	free []*treeWriter
-	all  []*treeWriter
 }
 
 func (p *treeWriters) get(s *Saver) *treeWriter {
@@ -77,7 +76,6 @@ func (p *treeWriters) get(s *Saver) *treeWriter {
 	}
 	w := &treeWriter{saver: s, writer: s.Session.Writer(pack.Trees), hasher: s.Keys.Hasher()}
 	w.builder = tree.NewBuilder(w.emit)
-	p.all = append(p.all, w)
 	return w
 }
 
@@ -85,14 +83,6 @@ func (p *treeWriters) put(w *treeWriter) {
 	p.mu.Lock()
 	p.free = append(p.free, w)
 	p.mu.Unlock()
-}
-
-func (p *treeWriters) flush() error {
-	var err error
-	for _, w := range p.all {
-		err = errors.Join(err, w.writer.Flush())
-	}
-	return err
 }
 
 // emit stores a page unless the repository has it.

@@ -1,12 +1,14 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
@@ -60,6 +62,48 @@ func TestPacksStayInsideTheirBuffers(t *testing.T) {
 			require.LessOrEqual(t, small, 1, "only the last one is not full")
 		})
 	}
+}
+
+// frames counts frames.
+type frames struct {
+	silent
+	n, raw int
+}
+
+func (f *frames) Sealed(_ pack.Kind, _, raw, _ int) {
+	f.n++
+	f.raw += raw
+}
+
+// TestWorkersFillOneFrame: what many workers add is compressed as if one had added it. A flush waits for the frames
+// that others store, and a buffer comes back for the next frame.
+func TestWorkersFillOneFrame(t *testing.T) {
+	const workers, each, size = 8, 64, 1 << 10
+	to, _ := target(t, mem.New())
+	seen := &frames{}
+	opt := Options{Observer: seen, Tuning: Tuning{Frame: 32 * size}}
+	require.NoError(t, Run(t.Context(), to, opt, func(_ context.Context, s *Session) error {
+		var all errgroup.Group
+		for k := range workers {
+			all.Go(func() error {
+				blob := bytes.Repeat([]byte{byte(k)}, size)
+				for i := range each {
+					if err := s.Writer(pack.Data).Add(format.ID{byte(k), byte(i)}, blob); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		require.NoError(t, all.Wait())
+		require.NoError(t, s.Writer(pack.Data).Flush())
+		s.packers[0].mu.Lock()
+		defer s.packers[0].mu.Unlock()
+		require.Equal(t, workers*each/32, seen.n, "none is partly filled")
+		require.Equal(t, workers*each*size, seen.raw)
+		require.LessOrEqual(t, len(s.writers[0].free), workers)
+		return nil
+	}))
 }
 
 // TestClaimsOfKnownBlobsAllocateNothing: they are asked for once for each batch of files.

@@ -65,7 +65,7 @@ type Target struct {
 	Ended func()
 }
 
-// Session is a running writer. Its methods are safe for concurrent use; its FrameWriters belong to one goroutine each.
+// Session is a running writer. Its methods are safe for concurrent use, and so are its FrameWriters.
 type Session struct {
 	ctx      context.Context // ends with the session: Claim and Add take none, as they are called once per batch
 	cancel   context.CancelCauseFunc
@@ -85,6 +85,7 @@ type Session struct {
 	unmarked  bool                   // of a dry run: there are doomed packs that no mark names
 
 	packers        [2]*packer
+	writers        [2]FrameWriter
 	compressors    compressors
 	uploads        *uploadSlots  // one per upload under way
 	blocked        tune.WaitTime // callers of FrameWriters
@@ -137,6 +138,9 @@ func newSession(ctx context.Context, cancel context.CancelCauseFunc, to Target, 
 	data, trees := bufferCounts(opt)
 	s.packers[0] = newPacker(s, pack.Data, opt.Tuning.DataPack, data)
 	s.packers[1] = newPacker(s, pack.Trees, opt.Tuning.TreePack, trees)
+	for i, p := range s.packers {
+		s.writers[i].s, s.writers[i].to = s, p
+	}
 	s.compressors.level.Store(int32(opt.Level))
 	s.compressors.frame = opt.Tuning.Frame
 	return s
