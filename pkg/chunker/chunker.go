@@ -41,7 +41,8 @@ type Params struct {
 	Max uint32 // no chunk is longer; at least twice Avg, at most LargestMax
 }
 
-// DefaultParams are the sizes a new repository gets; the measurements behind them are in docs/adr/0002-chunker.md.
+// DefaultParams are the sizes a new repository gets; the measurements behind them are in docs/adr/0002-chunker.md and
+// docs/adr/0027-sizes.md.
 func DefaultParams() Params { return Average(64 << 10) }
 
 // Average returns sizes with that average, in the proportions of docs/adr/0002-chunker.md: half of it is the minimum,
