@@ -102,5 +102,5 @@ func (p *pruner) compact(ctx context.Context, v *survey) error {
 	if small = small[:worthwhile(weights)]; len(small) == 0 && len(v.superseded) == 0 {
 		return nil
 	}
-	return p.rewrite(ctx, v, small, nil)
+	return p.rewrite(ctx, v, small, nil, nil)
 }

@@ -9,8 +9,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/repo/reach"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -149,22 +151,74 @@ func (p *pruner) unname(ctx context.Context, v *survey, removable []int) error {
 	for _, id := range v.absent() {
 		gone[id] = true
 	}
-	var from []store.Info
-	if len(gone) > 0 { // else there is nothing to read
-		from = v.naming()
+	if len(gone) == 0 { // there is nothing to read
+		return p.rewrite(ctx, v, nil, gone, nil)
 	}
-	return p.rewrite(ctx, v, from, gone)
+	before, healed, err := v.healed(ctx, gone)
+	if err != nil {
+		return indexError(err)
+	}
+	if len(healed) == 0 {
+		return p.rewrite(ctx, v, v.naming(), gone, nil)
+	}
+	if err := p.rewrite(ctx, v, before, gone, nil); err != nil {
+		return err
+	}
+	after := slices.DeleteFunc(slices.Clone(v.segments), func(i store.Info) bool { return slices.Contains(before, i) })
+	return p.rewrite(ctx, v, after, gone, healed)
+}
+
+// healed returns the segments to be written again that name damaged packs which stay, and the packs in which blobs of
+// these count. Of two places of a blob the index returns that of the newer segment. So the segments of the healed packs
+// are written after the others, else writers would store these blobs once more.
+func (v *survey) healed(ctx context.Context, gone map[format.ID]bool) (before []store.Info, healed map[format.ID]bool,
+	err error,
+) {
+	healed = make(map[format.ID]bool)
+	err = v.each(ctx, v.naming(), func(info store.Info, seg *index.Segment) error {
+		for i := range seg.Packs {
+			s := &seg.Packs[i]
+			if !names(seg, gone) || gone[s.ID] || !v.damaged(s.ID) {
+				continue
+			}
+			if !slices.Contains(before, info) {
+				before = append(before, info)
+			}
+			var ids []format.ID
+			for j := range s.Table.Frames {
+				for _, b := range s.Table.Frames[j].Blobs {
+					ids = append(ids, b.ID)
+				}
+			}
+			found, err := v.index.Locate(&reach.Query{}, ids)
+			for j := 0; err == nil && j < len(found); j++ {
+				var in blobindex.PackInfo
+				if found[j].Lost() {
+					continue
+				}
+				if in, err = v.index.PackOf(&found[j]); in.ID != s.ID {
+					healed[in.ID] = true
+				}
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}, func(_ store.Info, err error) error { return err })
+	return before, healed, err
 }
 
 // rewrite writes new segments without the packs that are gone, which supersede those of the given ones that name such
-// packs; all of them if gone is nil. Then it removes the superseded ones.
-func (p *pruner) rewrite(ctx context.Context, v *survey, from []store.Info, gone map[format.ID]bool) error {
+// packs or healed ones; all of them if gone is nil. Then it removes the superseded ones.
+func (p *pruner) rewrite(ctx context.Context, v *survey, from []store.Info, gone, healed map[format.ID]bool) error {
 	old := v.superseded // left by a prune that was cut off
+	v.superseded = nil
 	n := segments{store: p.r.Store(), keys: p.r.Keys(), hold: p.s.RenewOrFail, heaviest: v.heaviest()}
 	defer func() { p.index, p.put = p.index-n.written, p.put+n.count }() // also after a failure
 	v.reads(report.Indexing, from)
 	err := v.each(ctx, from, func(info store.Info, seg *index.Segment) error {
-		if gone != nil && !names(seg, gone) {
+		if gone != nil && !names(seg, gone) && !names(seg, healed) {
 			return nil
 		}
 		old = append(old, info)
