@@ -51,6 +51,10 @@ func makers() map[string]func(g *golden) {
 		"snapshots":  snapshots,
 		"repaired":   repaired,
 		"slots":      slots,
+		"chunks": func(g *golden) {
+			file := testkit.File{Data: slices.Repeat(testkit.Text(9, 3000), 100)}
+			g.backup("2026-01-01 10:00", "chunks", testkit.Dir{"file": file})
+		},
 	}
 }
 

@@ -39,7 +39,11 @@ func updateGolden(t *testing.T) {
 			require.NoError(t, os.RemoveAll(kept+".key"))
 		}
 		g := openGolden(t, name)
-		g.run(nil, "init")
+		if name == "chunks" {
+			g.run(nil, "init", "--chunk-size", "16K")
+		} else {
+			g.run(nil, "init")
+		}
 		fill(g)
 		g.run(nil, "check", "--read-data")
 		require.NoError(t, os.WriteFile(kept+".txt", []byte(g.manifest()), 0o644))
