@@ -3,9 +3,12 @@ package roundtrip
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -19,8 +22,8 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
-// update makes TestGoldenRepositories replace testdata/repos/v1 instead of reading it.
-var update = flag.Bool("update", false, "write the golden repositories again, with the program as it is now (as root)")
+// add makes TestGoldenRepositories write another golden repository. Those that are there never change: see SUMS.
+var add = flag.String("add", "", "write the golden repository of that name, with the program as it is now (as root)")
 
 // goldenDir holds the repositories, each beside NAME.txt, which lists what its snapshots restore.
 const goldenDir = "../../../../testdata/repos/v1"
@@ -39,7 +42,7 @@ type golden struct {
 	env  map[string]string
 }
 
-// makers returns what fills each golden repository. Keys, salts and IDs are random, so every update gives other bytes.
+// makers returns what fills each golden repository. Keys, salts and IDs are random.
 func makers() map[string]func(g *golden) {
 	return map[string]func(g *golden){
 		"passphrase": func(g *golden) { g.backup("2026-01-01 10:00", "tree", plainTree()) },
@@ -61,8 +64,8 @@ func makers() map[string]func(g *golden) {
 // TestGoldenRepositories opens, checks and restores each repository that an earlier build wrote to testdata/repos/v1.
 // What it restores is compared with a list that was written together with the repository.
 func TestGoldenRepositories(t *testing.T) {
-	if *update {
-		updateGolden(t)
+	if *add != "" {
+		addGolden(t, *add)
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(makers())) {
@@ -83,8 +86,8 @@ func TestGoldenRepositories(t *testing.T) {
 // which the same build wrote, is not the only witness.
 func TestGoldenTreeIsWhatComesBack(t *testing.T) {
 	t.Parallel()
-	if *update {
-		t.Skip("the repositories are being written")
+	if *add != "" {
+		t.Skip("a repository is being written")
 	}
 	g := openGolden(t, "passphrase")
 	require.NoError(t, os.CopyFS(g.repo, os.DirFS(filepath.Join(goldenDir, "passphrase"))))
@@ -98,11 +101,42 @@ func TestGoldenTreeIsWhatComesBack(t *testing.T) {
 	require.Empty(t, testkit.Compare(t.Context(), tree, out, testkit.CompareOptions{Ignore: clone}))
 }
 
+// TestGoldensAreFrozen: no later build writes a golden repository again. SUMS has the SHA-256 of each file, in the form
+// of sha256sum.
+func TestGoldensAreFrozen(t *testing.T) {
+	if *add != "" {
+		t.Skip("a repository is being written")
+	}
+	sums, err := os.ReadFile(filepath.Join(goldenDir, "SUMS"))
+	require.NoError(t, err)
+	require.Equal(t, strings.Split(string(sums), "\n"), strings.Split(goldenSums(t), "\n"))
+}
+
+// goldenSums lists all files of the golden repositories but for those that describe them.
+func goldenSums(t *testing.T) string {
+	t.Helper()
+	var sums strings.Builder
+	require.NoError(t, filepath.WalkDir(goldenDir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		rel, err := filepath.Rel(goldenDir, path)
+		require.NoError(t, err)
+		if rel == "SUMS" || rel == "README.md" {
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(data), filepath.ToSlash(rel))
+		return err
+	}))
+	return sums.String()
+}
+
 // TestGoldenSlots opens the repository slots with each of its keys.
 func TestGoldenSlots(t *testing.T) {
 	t.Parallel()
-	if *update {
-		t.Skip("the repositories are being written")
+	if *add != "" {
+		t.Skip("a repository is being written")
 	}
 	recovery, err := os.ReadFile(filepath.Join(goldenDir, "slots.recovery"))
 	require.NoError(t, err)
@@ -121,8 +155,8 @@ func TestGoldenSlots(t *testing.T) {
 
 // TestGoldenRepositoryGoesOn runs what people do next in each repository: a backup, a forget and a prune.
 func TestGoldenRepositoryGoesOn(t *testing.T) {
-	if *update {
-		t.Skip("the repositories are being written")
+	if *add != "" {
+		t.Skip("a repository is being written")
 	}
 	for _, name := range slices.Sorted(maps.Keys(makers())) {
 		t.Run(name, func(t *testing.T) {

@@ -25,30 +25,25 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
-// updateGolden writes every golden repository, its list, and the tree and key file that belong to them.
-func updateGolden(t *testing.T) {
+// addGolden writes a golden repository, its list, and their sums.
+func addGolden(t *testing.T, name string) {
 	testkit.RequireRoot(t) // devices and owners
+	kept, fill := filepath.Join(goldenDir, name), makers()[name]
+	require.NotNil(t, fill, "nothing makes a repository %s", name)
+	require.NoFileExists(t, kept+".txt", "a golden repository is written once")
 	require.NoError(t, os.RemoveAll(goldenSource))
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(goldenSource)) })
-	require.NoError(t, os.RemoveAll(filepath.Join(goldenDir, "tree")))
-	testkit.Write(t, filepath.Join(goldenDir, "tree"), plainFiles())
-	for name, fill := range makers() {
-		kept := filepath.Join(goldenDir, name)
-		require.NoError(t, os.RemoveAll(kept))
-		if name == "keyfile" {
-			require.NoError(t, os.RemoveAll(kept+".key"))
-		}
-		g := openGolden(t, name)
-		if name == "chunks" {
-			g.run(nil, "init", "--chunk-size", "16K")
-		} else {
-			g.run(nil, "init")
-		}
-		fill(g)
-		g.run(nil, "check", "--read-data")
-		require.NoError(t, os.WriteFile(kept+".txt", []byte(g.manifest()), 0o644))
-		require.NoError(t, os.CopyFS(kept, os.DirFS(g.repo)))
+	g := openGolden(t, name)
+	if name == "chunks" {
+		g.run(nil, "init", "--chunk-size", "16K")
+	} else {
+		g.run(nil, "init")
 	}
+	fill(g)
+	g.run(nil, "check", "--read-data")
+	require.NoError(t, os.WriteFile(kept+".txt", []byte(g.manifest()), 0o644))
+	require.NoError(t, os.CopyFS(kept, os.DirFS(g.repo)))
+	require.NoError(t, os.WriteFile(filepath.Join(goldenDir, "SUMS"), []byte(goldenSums(t)), 0o644))
 }
 
 // plainTree holds files, directories and symbolic links.
