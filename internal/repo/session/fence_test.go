@@ -99,6 +99,35 @@ func TestWhatAFencedWriterStoredIsGone(t *testing.T) {
 	require.Empty(t, files(t, st, store.Snapshot))
 }
 
+// The same while a pack is read back.
+func TestPackOfAFencedWriterIsGone(t *testing.T) {
+	st := mem.New()
+	to, _ := target(t, st)
+	to.Store = &removing{Store: to.Store, after: func(name store.Name) {
+		fenceOff(t, st)
+		require.NoError(t, st.Delete(t.Context(), name))
+	}}
+	err := Run(t.Context(), to, Options{Verify: VerifyFull}, func(ctx context.Context, s *Session) error {
+		add(t, s, pack.Data, []byte("blob"))
+		return s.Flush(ctx)
+	})
+	require.ErrorIs(t, err, ErrLeaseLost)
+}
+
+// removing calls after when a pack was stored.
+type removing struct {
+	store.Store
+	after func(store.Name)
+}
+
+func (r *removing) Put(ctx context.Context, name store.Name, data []byte) error {
+	err := r.Store.Put(ctx, name, data)
+	if name.Kind == store.Pack {
+		r.after(name)
+	}
+	return err
+}
+
 // Whichever operation on a lease loses its answer, a renewal succeeds and is no loss of the lease: the writer has the
 // next name, and nothing is left when it ends.
 func TestLostAnswersOfRenewals(t *testing.T) {

@@ -77,7 +77,8 @@ func (s *Session) writeSegment(ctx context.Context, packs []index.Pack) (err err
 	if err != nil {
 		return fmt.Errorf("seal index segment: %w", err)
 	}
-	if err := object.Put(ctx, s.st, object.Named(store.Index, id), data, s.opt.Verify != VerifyOff); err != nil {
+	err = s.removed(ctx, object.Put(ctx, s.st, object.Named(store.Index, id), data, s.opt.Verify != VerifyOff))
+	if err != nil {
 		return fmt.Errorf("store index segment: %w", err)
 	}
 	s.stored(store.Index, len(data), start)

@@ -108,12 +108,17 @@ func (s *Session) requireStored(ctx context.Context, kind store.Kind, files []st
 			return nil
 		})
 	}
-	err := g.Wait()
-	if errors.Is(err, ErrReplaced) && s.lease.treatedAsDead(ctx) {
-		return fmt.Errorf("a prune has removed what this run stored: %w", ErrLeaseLost)
-	}
-	if err != nil {
+	if err := s.removed(ctx, g.Wait()); err != nil {
 		return err
 	}
 	return context.Cause(ctx)
+}
+
+// removed returns an error about a file that this run stored as ErrLeaseLost, if the file is gone and a prune may have
+// treated the run as dead.
+func (s *Session) removed(ctx context.Context, err error) error {
+	if (errors.Is(err, ErrReplaced) || errors.Is(err, store.ErrNotExist)) && s.lease.treatedAsDead(ctx) {
+		return fmt.Errorf("a prune has removed what this run stored: %w", ErrLeaseLost)
+	}
+	return err
 }

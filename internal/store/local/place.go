@@ -114,8 +114,11 @@ func (s *Store) fence(ctx context.Context, name store.Name) error {
 		return s.orGone(ctx, err)
 	}
 	info, err := s.stat(ctx, name) // what makeDirAt found may be a file
-	if err == nil && !info.IsDir() {
+	switch {
+	case err == nil && !info.IsDir():
 		return store.ErrExists
+	case absent(err):
+		return fmt.Errorf("%w: the name was taken and is free now", store.ErrTemporary)
 	}
 	return err
 }
