@@ -44,7 +44,7 @@ func TestACheckNamesPacksThatRepeatOthers(t *testing.T) {
 	}
 	data, table, err := b.Finish()
 	require.NoError(t, err)
-	junk := index.Pack{ID: pack.ID(data, table.Kind), Size: uint64(len(data)), Table: table}
+	junk := index.Pack{ID: pack.ID(data), Size: uint64(len(data)), Table: table}
 	require.NoError(t, st.Put(t.Context(), object.Named(store.Pack, junk.ID), data))
 	sealed, id, err := object.Seal(r.Keys(), store.Index, index.Encode(nil, &index.Segment{Packs: []index.Pack{junk}}))
 	require.NoError(t, err)

@@ -18,6 +18,7 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 	"github.com/tidemark-backup/tidemark/pkg/format/lease"
 	"github.com/tidemark-backup/tidemark/pkg/format/mark"
+	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 )
 
 // kindOf maps kinds of stored files to kinds of problems.
@@ -222,9 +223,9 @@ func (c *checker) checkTombstone(ctx context.Context, info store.Info) (err erro
 	if c.keys != nil {
 		_, err = marks.LoadTombstone(ctx, c.st, c.keys, info)
 	} else {
-		var sum format.ID
+		var sum *pack.Sum
 		sum, err = sumFile(ctx, c.st, info, make([]byte, min(info.Size, maxRead)))
-		if err == nil && marks.TombstoneOf(sum) != info.Name {
+		if err == nil && marks.TombstoneOf(sum.File()) != info.Name {
 			err = errName
 		}
 	}

@@ -119,7 +119,7 @@ func (p *Problem) advice() string {
 	case Pack, Tree, Blob:
 	}
 	if len(p.Paths) == 0 && p.Kind == Pack {
-		return fromCopy + "; none of the snapshots that were looked at needs what is lost"
+		return fromCopy + "; otherwise 'tidemark repair packs' stores again what can be read of it"
 	}
 	return fromCopy + "; otherwise run 'tidemark backup', which stores again what still exists on disk, and then " +
 		"'tidemark repair packs' for the rest"

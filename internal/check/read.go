@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/zeebo/blake3"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
@@ -154,7 +153,7 @@ func (r *packReader) read(ctx context.Context, f *packFile, t *pack.Table) error
 // look reads the pack once, and counts the intact bytes beyond those that were counted before. A pack whose name is not
 // the hash of its bytes is damaged too.
 func (r *packReader) look(ctx context.Context, f *packFile, t *pack.Table, counted uint64) (*packRead, error) {
-	p := &packRead{r: r, file: f, sum: blake3.New(), name: object.Named(store.Pack, f.id), counted: counted}
+	p := &packRead{r: r, file: f, sum: pack.NewSum(), name: object.Named(store.Pack, f.id), counted: counted}
 	var err error
 	if p.opener, err = pack.NewOpener(r.c.keys, t.Kind, t.Salt); err != nil {
 		return p, err
@@ -173,7 +172,7 @@ func (r *packReader) look(ctx context.Context, f *packFile, t *pack.Table, count
 	if err == nil {
 		err = p.skip(ctx, f.size)
 	}
-	if err == nil && !p.damaged && !pack.Names(f.id, format.ID(p.sum.Sum(nil))) {
+	if err == nil && !p.damaged && p.sum.ID() != f.id {
 		p.lose(func() { r.c.found.Add(Pack, f.id, "pack "+f.id.String(), errName) })
 	}
 	return p, err
@@ -185,7 +184,7 @@ type packRead struct {
 	file    *packFile
 	name    store.Name
 	opener  *pack.Opener
-	sum     *blake3.Hasher
+	sum     *pack.Sum
 	at      int64 // everything before is read
 	damaged bool
 	losses  []func() // record the damage
@@ -309,16 +308,16 @@ func (p *packRead) frame(f *pack.Frame, sealed []byte) {
 	}
 }
 
-// sumFile returns the hash of a stored file, read in pieces through buf.
-func sumFile(ctx context.Context, st store.Store, info store.Info, buf []byte) (format.ID, error) {
-	h := blake3.New()
+// sumFile returns the sum of a stored file, read in pieces through buf.
+func sumFile(ctx context.Context, st store.Store, info store.Info, buf []byte) (*pack.Sum, error) {
+	h := pack.NewSum()
 	for at := int64(0); at < info.Size; {
 		p := buf[:min(int64(len(buf)), info.Size-at)]
 		if err := st.Get(ctx, info.Name, at, p); err != nil {
-			return format.ID{}, err
+			return nil, err
 		}
 		at += int64(len(p))
 		_, _ = h.Write(p)
 	}
-	return format.ID(h.Sum(nil)), nil
+	return h, nil
 }

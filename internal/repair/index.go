@@ -128,6 +128,7 @@ func (x *indexer) survey(ctx context.Context, put func(context.Context, *index.P
 		return err
 	}
 	x.skip, x.damaged = marks.UnusableBy(all), marks.DamagedPacks(all)
+	doomed := marks.UnusableBy(slices.DeleteFunc(all, func(m marks.Mark) bool { return m.Damaged }))
 	if err := eachSegment(ctx, x.r, x.enter); err != nil {
 		return err
 	}
@@ -140,7 +141,9 @@ func (x *indexer) survey(ctx context.Context, put func(context.Context, *index.P
 	}
 	wrong := make(map[format.ID]bool)
 	for _, f := range x.files {
-		if _, doomed := x.skip[f.id]; doomed {
+		_, soon := doomed[f.id]
+		_, damaged := x.damaged[f.id]
+		if _, named := x.named[f.id]; soon || damaged && named {
 			continue // those that a bad segment names are carried below
 		}
 		p, err := x.pack(ctx, f, wrong)

@@ -40,7 +40,7 @@ func TestReserved(t *testing.T) {
 			return err
 		},
 		"Pack": func(p []byte) error {
-			_, err := pack.OpenTable(keys, pack.ID(p, pack.Data), int64(len(p)), func(off int64, q []byte) error {
+			_, err := pack.OpenTable(keys, pack.ID(p), int64(len(p)), func(off int64, q []byte) error {
 				copy(q, p[off:])
 				return nil
 			})

@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/zeebo/blake3"
-
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
@@ -70,7 +68,9 @@ func readNamed(ctx context.Context, st store.Store, name store.Name, size int64)
 	if err != nil {
 		return nil, err
 	}
-	if !Names(name, seal.FileID(data)) {
+	sum := pack.NewSum()
+	_, _ = sum.Write(data) // never fails
+	if !Names(name, sum) {
 		return nil, fmt.Errorf("read %s: its bytes do not have the hash that is its name: %w", name.Path(), format.ErrCorrupt)
 	}
 	return data, nil
@@ -84,7 +84,7 @@ const pieceRead = 4 << 20
 func IsWhole(ctx context.Context, st store.Store, name store.Name) (bool, error) {
 	ctx = store.SecondLook(ctx)
 	info, err := st.Stat(ctx, name)
-	sum := blake3.New()
+	sum := pack.NewSum()
 	buf := make([]byte, min(max(info.Size, 0), pieceRead))
 	for at := int64(0); err == nil && at < info.Size; at += int64(len(buf)) {
 		buf = buf[:min(int64(len(buf)), info.Size-at)]
@@ -95,16 +95,15 @@ func IsWhole(ctx context.Context, st store.Store, name store.Name) (bool, error)
 	if err != nil && (ctx.Err() != nil || errors.Is(err, store.ErrGone)) {
 		return false, fmt.Errorf("read %s once more: %w", name.Path(), err)
 	}
-	return err == nil && Names(name, format.ID(sum.Sum(nil))), nil
+	return err == nil && Names(name, sum), nil
 }
 
-// Names reports whether name is that of a file whose bytes have that hash.
-func Names(name store.Name, sum format.ID) bool {
+// Names reports whether name is that of a file with that sum.
+func Names(name store.Name, sum *pack.Sum) bool {
 	if name.Kind == store.Pack {
-		id, err := format.ParseID(name.ID)
-		return err == nil && pack.Names(id, sum)
+		return Named(name.Kind, sum.ID()) == name
 	}
-	return Named(name.Kind, sum) == name
+	return Named(name.Kind, sum.File()) == name
 }
 
 // StillDamaged returns those of the packs that are missing or damaged also when they are read over another connection.

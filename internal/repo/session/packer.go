@@ -167,12 +167,12 @@ func (s *Session) upload(b *pack.Builder) (buf []byte, err error) {
 		return data, err
 	}
 	start := s.opt.Tuning.Now()
-	id := pack.ID(data, table.Kind)
+	id := pack.ID(data)
 	s.begins()
 	if err := s.st.Put(s.ctx, object.Named(store.Pack, id), data); err != nil {
 		return data, fmt.Errorf("store pack %s: %w", id.Short(), err)
 	}
-	if err := s.prove(id, data, &table); err != nil {
+	if err := s.removed(s.ctx, s.prove(id, data, &table)); err != nil {
 		return data, fmt.Errorf("verify pack %s: %w", id.Short(), err)
 	}
 	s.stored(store.Pack, len(data), start)

@@ -143,7 +143,7 @@ func checkPayload(p *Payload) (lens int, err error) {
 	return lengthsSize(p), nil
 }
 
-// Finish adds the trailer and the footer. The pack lies in the builder's storage, and its name is ID(data, kind). A
+// Finish adds the trailer and the footer. The pack lies in the builder's storage, and its name is ID(data). A
 // finished builder cannot be used again: start a new one, which may reuse the storage once the pack is stored.
 func (b *Builder) Finish() (data []byte, t Table, err error) {
 	if b.done {

@@ -3,23 +3,10 @@ package pack
 import (
 	"fmt"
 
+	"github.com/zeebo/blake3"
+
 	"github.com/tidemark-backup/tidemark/pkg/format"
-	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 )
-
-// ID returns the ID of a pack from its bytes.
-func ID(data []byte, kind Kind) format.ID { return IDOf(seal.FileID(data), kind) }
-
-// IDOf returns the ID of a pack from the BLAKE3-256 of its bytes: the last bit says whether the pack holds trees. So
-// its name says where it lies.
-func IDOf(sum format.ID, kind Kind) format.ID {
-	last := &sum[len(sum)-1]
-	*last &^= 1
-	if kind == Trees {
-		*last |= 1
-	}
-	return sum
-}
 
 // KindOf returns the kind of the pack with that ID.
 func KindOf(id format.ID) Kind {
@@ -29,9 +16,44 @@ func KindOf(id format.ID) Kind {
 	return Data
 }
 
-// Names reports whether id is the ID of a pack whose bytes have that BLAKE3-256. Its last bit is judged when the pack
-// is opened: the key of another kind does not open it.
-func Names(id, sum format.ID) bool { return IDOf(sum, KindOf(id)) == id }
+// ID returns the ID of a pack from its bytes: their BLAKE3-256, whose last bit is 1 if the header says that the pack
+// holds trees, and 0 otherwise. So the name of a pack says where it lies.
+func ID(data []byte) format.ID {
+	s := NewSum()
+	_, _ = s.Write(data) // never fails
+	return s.ID()
+}
+
+// Sum computes IDs of stored files from bytes that are written in their order.
+type Sum struct {
+	hash *blake3.Hasher
+	head []byte // up to the kind in the header of a pack
+}
+
+// NewSum returns a Sum of no bytes.
+func NewSum() *Sum { return &Sum{hash: blake3.New()} }
+
+// Write adds bytes. It never fails.
+func (s *Sum) Write(p []byte) (int, error) {
+	if need := packKindOffset + 1 - len(s.head); need > 0 {
+		s.head = append(s.head, p[:min(need, len(p))]...)
+	}
+	return s.hash.Write(p)
+}
+
+// File returns the plain BLAKE3-256, the ID of every other file.
+func (s *Sum) File() format.ID { return format.ID(s.hash.Sum(nil)) }
+
+// ID returns the ID of a pack.
+func (s *Sum) ID() format.ID {
+	id := s.File()
+	last := &id[len(id)-1]
+	*last &^= 1
+	if len(s.head) > packKindOffset && Kind(s.head[packKindOffset]) == Trees {
+		*last |= 1
+	}
+	return id
+}
 
 // fits returns an error unless id is that of a pack of t's kind. Another program may store a pack under any name.
 func (t *Table) fits(id format.ID) error {

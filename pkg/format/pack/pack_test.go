@@ -222,7 +222,7 @@ func TestBuilderReusesStorage(t *testing.T) {
 		require.Same(t, &buf[:1][0], &data[0])
 		last := table.Frames[2]
 		require.Equal(t, size, int(last.Offset+last.Sealed))
-		_, err = OpenTable(k, ID(data, Trees), int64(len(data)), readerAt(data))
+		_, err = OpenTable(k, ID(data), int64(len(data)), readerAt(data))
 		require.NoError(t, err)
 	}
 }

@@ -99,7 +99,7 @@ func TestTableAllocations(t *testing.T) {
 	data, _ := build(t, k, 0, frames...)
 	read := readerAt(data)
 	require.LessOrEqual(t, testing.AllocsPerRun(10, func() {
-		if _, err := OpenTable(k, ID(data, Data), int64(len(data)), read); err != nil {
+		if _, err := OpenTable(k, ID(data), int64(len(data)), read); err != nil {
 			t.Fatal(err)
 		}
 	}), 20.0, "of 50 frames with 1500 blobs")

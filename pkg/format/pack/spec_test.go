@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/internal/spectest"
 	"github.com/tidemark-backup/tidemark/pkg/format/wire"
 )
@@ -72,10 +71,10 @@ func TestGolden(t *testing.T) {
 	require.NoError(t, err)
 
 	data := spectest.Golden(t, "pack-v1", written)
-	read, err := OpenTable(k, IDOf(format.ID{}, Trees), int64(len(data)), readerAt(data))
+	read, err := OpenTable(k, ID(data), int64(len(data)), readerAt(data))
 	require.NoError(t, err)
 	require.Equal(t, table, read)
-	rebuilt, err := Rebuild(k, IDOf(format.ID{}, Trees), data)
+	rebuilt, err := Rebuild(k, ID(data), data)
 	require.NoError(t, err)
 	require.Equal(t, table, rebuilt)
 

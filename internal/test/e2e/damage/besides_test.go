@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
@@ -38,7 +40,7 @@ func twinOf(p *kit.Pruned, name store.Name, size int64) (twin []byte, as store.N
 			require.NoError(p.T, b.Append(&pack.Payload{Codec: pack.Stored, Blobs: f.Blobs, Raw: f.Raw, Data: raw}))
 		}
 		twin, _, err = b.Finish()
-		as = object.Named(store.Pack, pack.ID(twin, own.Table.Kind))
+		as = object.Named(store.Pack, pack.ID(twin))
 		return err
 	}))
 	return twin, as
@@ -80,7 +82,7 @@ func TestCheckFindsWhatNoIndexNames(t *testing.T) {
 			require.Len(t, found.Problems, len(own))
 			for _, problem := range found.Problems {
 				require.Empty(t, problem.Paths, problem.Object)
-				require.Contains(t, problem.Advice, "none of the snapshots", problem.Object)
+				require.Contains(t, problem.Advice, "repair packs", problem.Object)
 			}
 			said := slices.IndexFunc(found.Notes, func(note string) bool {
 				return strings.Contains(note, "'tidemark repair index'")
@@ -96,5 +98,63 @@ func TestCheckFindsWhatNoIndexNames(t *testing.T) {
 			require.NoError(t, err)
 			p.RequireWhole("and after a prune")
 		})
+	}
+}
+
+// TestRepairIndexNamesMarkedPacks: what is left of a pack that is marked as damaged, and that no index segment names
+// any more, gets into the index again, and the repair reports the pack.
+func TestRepairIndexNamesMarkedPacks(t *testing.T) {
+	t.Parallel()
+	p := kit.NewPruned(t, mem.New())
+	p.Snapshot(1)
+	largest := packsOf(p, pack.Data)[0]
+	for _, name := range packsOf(p, pack.Data) {
+		if len(kit.Load(t, p.Store, name)) > len(kit.Load(t, p.Store, largest)) {
+			largest = name
+		}
+	}
+	data := kit.Load(t, p.Store, largest)
+	require.NoError(t, p.Store.Put(context.Background(), largest, data[:len(data)*2/3]))
+	require.False(t, checkAndRecord(p).OK())
+	require.NotZero(t, kit.Count(t, p.Store, store.Mark))
+	for info, err := range p.Store.List(context.Background(), store.Index) {
+		require.NoError(t, err)
+		require.NoError(t, p.Store.Delete(context.Background(), info.Name))
+	}
+	id, err := format.ParseID(largest.ID)
+	require.NoError(t, err)
+	for _, unnamed := range []bool{true, false} {
+		found, err := repairIndex(p, false)
+		require.NoError(t, err)
+		require.Equal(t, unnamed, found.Unnamed > 0)
+		if unnamed {
+			require.Contains(t, found.Lost, id)
+		}
+	}
+}
+
+// TestAPackUnderTheNameOfTheOtherKind is found by every check, also without the key, and no check takes it for intact.
+func TestAPackUnderTheNameOfTheOtherKind(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []pack.Kind{pack.Data, pack.Trees} {
+		p := kit.NewPruned(t, mem.New())
+		p.Snapshot(1)
+		name := packsOf(p, kind)[0]
+		id, err := format.ParseID(name.ID)
+		require.NoError(t, err)
+		id[len(id)-1] ^= 1
+		other := object.Named(store.Pack, id)
+		require.NoError(t, p.Store.Put(context.Background(), other, kit.Load(t, p.Store, name)))
+		found, err := check.WithoutKey(context.Background(), p.Store, 0, report.NewJob(report.Check, time.Now))
+		require.NoError(t, err)
+		require.Len(t, found.Problems, 1)
+		require.Contains(t, found.Problems[0].Object, other.ID)
+		found = rolled(p, check.Options{ReadData: true})
+		require.Len(t, found.Problems, 1)
+		require.Contains(t, found.Problems[0].Object, other.ID)
+		for range 2 { // it stays marked
+			require.Contains(t, strings.Join(rolled(p, check.Options{ReadData: true}).Notes, " "), "no snapshot needs")
+			require.Equal(t, 1, kit.Count(t, p.Store, store.Mark))
+		}
 	}
 }

@@ -146,7 +146,7 @@ func (a *adder) junk(kind pack.Kind, at time.Time) index.Pack {
 	}
 	data, table, err := b.Finish()
 	require.NoError(a.p.T, err)
-	id := pack.ID(data, table.Kind)
+	id := pack.ID(data)
 	a.add(object.Named(store.Pack, id), data, at)
 	return index.Pack{ID: id, Size: uint64(len(data)), Table: table}
 }
