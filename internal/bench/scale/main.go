@@ -15,8 +15,7 @@
 // turn by turn. Memory is the high-water mark of the resident set since the program was started, which counts the pages
 // of mapped files (the local cache is one); its split into private memory and pages of files is sampled.
 //
-// The package starts the program and measures the files it leaves. It reads the headers of packs to distinguish packs
-// of data from packs of trees.
+// The package starts the program and measures the files it leaves. It reads the footers of packs of data.
 package scale
 
 import (

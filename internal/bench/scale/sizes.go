@@ -29,16 +29,14 @@ func measureExtents(repo, cache string) (e extents, err error) {
 	err = eachFile(repo, func(path, top string, size int64) error {
 		switch top {
 		case "packs":
-			kind, frames, err := inspectPack(path, size)
+			frames, err := framesOf(path, size)
 			if err != nil {
 				return fmt.Errorf("look at pack: %w", err)
 			}
-			if kind == pack.Trees {
-				e.Trees += size
-			} else {
-				e.Data += frames
-				e.Tables += size - frames
-			}
+			e.Data += frames
+			e.Tables += size - frames
+		case "trees":
+			e.Trees += size
 		case "index":
 			e.Index += size
 		default:
@@ -70,21 +68,16 @@ func eachFile(root string, yield func(path, top string, size int64) error) error
 	})
 }
 
-// inspectPack returns the kind of a pack and the bytes of its frames, from its unencrypted parts: the header, and the
-// footer with the start of the trailer.
-func inspectPack(path string, size int64) (kind pack.Kind, frames int64, err error) {
+// framesOf returns the bytes of the frames of a pack, from its footer, which has the start of the trailer.
+func framesOf(path string, size int64) (frames int64, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	defer func() { _ = f.Close() }()
-	var header [pack.HeaderSize]byte
 	var footer [pack.FooterSize]byte
-	if _, err := f.ReadAt(header[:], 0); err != nil {
-		return 0, 0, err
-	}
 	if _, err := f.ReadAt(footer[:], size-pack.FooterSize); err != nil {
-		return 0, 0, err
+		return 0, err
 	}
-	return pack.Kind(header[9]), int64(binary.LittleEndian.Uint64(footer[:])) - pack.HeaderSize, nil
+	return int64(binary.LittleEndian.Uint64(footer[:])) - pack.HeaderSize, nil
 }
