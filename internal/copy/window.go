@@ -73,7 +73,7 @@ func (w *window) want(ctx context.Context, c tree.Chunk) error {
 	return w.load(ctx)
 }
 
-// flush copies the remaining chunks and flushes the writers.
+// flush stores the last, partly filled frame.
 func (w *window) flush() error {
 	return toDestination(w.t.s.Writer(pack.Data).Flush())
 }

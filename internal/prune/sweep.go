@@ -151,8 +151,11 @@ func (p *pruner) unname(ctx context.Context, v *survey, removable []int) error {
 	for _, id := range v.absent() {
 		gone[id] = true
 	}
-	if len(gone) == 0 { // there is nothing to read
+	switch {
+	case len(gone) == 0: // there is nothing to read
 		return p.rewrite(ctx, v, nil, gone, nil)
+	case !slices.ContainsFunc(v.marks, func(m marks.Mark) bool { return m.Damaged }):
+		return p.rewrite(ctx, v, v.naming(), gone, nil)
 	}
 	before, healed, err := v.healed(ctx, gone)
 	if err != nil {
@@ -176,9 +179,12 @@ func (v *survey) healed(ctx context.Context, gone map[format.ID]bool) (before []
 ) {
 	healed = make(map[format.ID]bool)
 	err = v.each(ctx, v.naming(), func(info store.Info, seg *index.Segment) error {
+		if !names(seg, gone) {
+			return nil
+		}
 		for i := range seg.Packs {
 			s := &seg.Packs[i]
-			if !names(seg, gone) || gone[s.ID] || !v.damaged(s.ID) {
+			if gone[s.ID] || !v.damaged(s.ID) {
 				continue
 			}
 			if !slices.Contains(before, info) {
