@@ -330,16 +330,55 @@ func TestInterruptWritesTheIndex(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.NoError(t, r.Close())
 	require.Empty(t, said.notes)
+	require.GreaterOrEqual(t, requireNamed(t, st), 3)
+}
+
+// requireNamed fails for a pack that no index segment names. It returns how many packs there are.
+func requireNamed(t *testing.T, st store.Store) int {
+	t.Helper()
 	named := make(map[string]bool)
 	for _, seg := range segments(t, fresh(t, st)) {
 		for _, p := range seg.Packs {
 			named[p.ID.String()] = true
 		}
 	}
-	require.GreaterOrEqual(t, len(named), 3)
-	for _, name := range names(t, st, store.Pack) {
+	stored := names(t, st, store.Pack)
+	for _, name := range stored {
 		require.True(t, named[name.ID], "pack %s is in no segment", name.ID)
 	}
+	return len(stored)
+}
+
+// interrupting calls stop as soon as it has stored a pack.
+type interrupting struct {
+	store.Store
+	stop func()
+}
+
+func (i *interrupting) Put(ctx context.Context, name store.Name, data []byte) error {
+	err := i.Store.Put(ctx, name, data)
+	if name.Kind == store.Pack {
+		i.stop()
+	}
+	return err
+}
+
+// An interrupt between the put of a pack and the look at it does not leave the pack out of the index.
+func TestInterruptBeforeTheProofOfAPack(t *testing.T) {
+	st := mem.New()
+	initialise(t, st)
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := repo.Open(ctx, &interrupting{Store: st, stop: cancel}, repo.OpenOptions{
+		Unlock: repo.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: t.TempDir()}})
+	require.NoError(t, err)
+	err = r.WithSession(ctx, small(), func(ctx context.Context, s *repo.Session) error {
+		_ = put(s, r, pack.Data, blobs(1, 150))
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, r.Close())
+	require.Positive(t, requireNamed(t, st))
 }
 
 func TestSessionWithoutSaveKeepsItsBlobs(t *testing.T) {

@@ -172,7 +172,13 @@ func (s *Session) upload(b *pack.Builder) (buf []byte, err error) {
 	if err := s.st.Put(s.ctx, object.Named(store.Pack, id), data); err != nil {
 		return data, fmt.Errorf("store pack %s: %w", id.Short(), err)
 	}
-	if err := s.removed(s.ctx, s.prove(id, data, &table)); err != nil {
+	err = s.prove(s.ctx, id, data, &table)
+	if err != nil && s.ctx.Err() != nil { // an interrupt after the pack was stored: without a proof it is in no segment
+		last, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), proofTimeout)
+		err = s.prove(last, id, data, &table)
+		cancel()
+	}
+	if err := s.removed(s.ctx, err); err != nil {
 		return data, fmt.Errorf("verify pack %s: %w", id.Short(), err)
 	}
 	s.stored(store.Pack, len(data), start)
@@ -187,14 +193,17 @@ func (s *Session) upload(b *pack.Builder) (buf []byte, err error) {
 	return data, s.writeSegment(s.ctx, batch)
 }
 
+// proofTimeout limits how long a pack that was stored before an interrupt is read back after it.
+const proofTimeout = 2 * time.Second
+
 // prove reads back from the target what the policy requires, unless the store has done so.
-func (s *Session) prove(id format.ID, data []byte, want *pack.Table) error {
+func (s *Session) prove(ctx context.Context, id format.ID, data []byte, want *pack.Table) error {
 	if s.opt.Verify == VerifyOff || s.opt.Verify == VerifyTrailer && store.VerifiesPut(s.st) &&
 		trailer(data, want) <= store.ProvenEnd {
 		return nil
 	}
 	name := object.Named(store.Pack, id)
-	info, err := s.st.Stat(s.ctx, name)
+	info, err := s.st.Stat(ctx, name)
 	if err != nil {
 		return fmt.Errorf("look at it: %w", err)
 	}
@@ -202,10 +211,10 @@ func (s *Session) prove(id format.ID, data []byte, want *pack.Table) error {
 		return fmt.Errorf("%d bytes were sent, %d are there: %w", len(data), info.Size, ErrMismatch)
 	}
 	if s.opt.Verify == VerifyFull {
-		return s.compare(name, data)
+		return s.compare(ctx, name, data)
 	}
 	got, err := pack.OpenTable(s.to.Keys, id, info.Size, func(off int64, p []byte) error {
-		return s.st.Get(s.ctx, name, off, p)
+		return s.st.Get(ctx, name, off, p)
 	})
 	if err != nil {
 		return fmt.Errorf("read back its trailer: %w", err)
@@ -226,11 +235,11 @@ func trailer(data []byte, t *pack.Table) int {
 }
 
 // compare reads the file back piece by piece; another buffer of its size is not in the budget.
-func (s *Session) compare(name store.Name, data []byte) error {
+func (s *Session) compare(ctx context.Context, name store.Name, data []byte) error {
 	piece := make([]byte, 1<<20)
 	for off := 0; off < len(data); off += len(piece) {
 		p := piece[:min(len(piece), len(data)-off)]
-		if err := s.st.Get(s.ctx, name, int64(off), p); err != nil {
+		if err := s.st.Get(ctx, name, int64(off), p); err != nil {
 			return fmt.Errorf("read it back: %w", err)
 		}
 		if !slices.Equal(p, data[off:off+len(p)]) {
