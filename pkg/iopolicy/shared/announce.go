@@ -2,7 +2,7 @@ package shared
 
 import (
 	"fmt"
-	"runtime/debug"
+	"runtime"
 	"slices"
 
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
@@ -27,7 +27,7 @@ type Process struct {
 // reassigned have Live false and nothing in flight.
 func (s *State) Processes() (all []Process) {
 	m := s.now.Load()
-	defer s.recoverFault(m, debug.SetPanicOnFault(true))
+	defer runtime.KeepAlive(m)
 	used := m.used.Load()
 	for i := range m.slots {
 		if used>>i&1 == 0 {
@@ -122,6 +122,6 @@ func (e *Entry) end(how func(*mapping, int)) error {
 // with calls f with the mapping. The caller has s.mu.
 func (s *State) with(f func(m *mapping)) {
 	m := s.now.Load()
-	defer s.recoverFault(m, debug.SetPanicOnFault(true))
+	defer runtime.KeepAlive(m)
 	f(m)
 }

@@ -4,8 +4,8 @@
 // nanoseconds and no system call.
 //
 // The caller supplies a key for the device. A user can write false values into the file, as that user can also do I/O.
-// No content of the file, death of a process or change of the file makes a program panic, block, or wait for its next
-// slot longer than one period.
+// No content of the file and no death of a process makes a program panic, block, or wait for its next slot longer than
+// one period.
 //
 // # The file
 //
@@ -49,9 +49,9 @@
 //
 // The header never changes. A file with another header or size is replaced by a new one, renamed over it while the
 // directory is locked by flock, so that processes that start at once agree. A process that has the old file mapped
-// notices within a second of use that it was unlinked or truncated, and moves to the new one with its I/O in flight.
-// Touching the mapping of a truncated file faults; the fault is recovered, and the process continues alone until the
-// file is back.
+// notices within a second of use that it was unlinked, and moves to the new one with its I/O in flight. No program may
+// shorten a file in place: touching the mapping of a truncated file is a fault that ends the process. Only the same
+// user can do that, by hand.
 //
 // # Liveness
 //

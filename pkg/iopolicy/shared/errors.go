@@ -13,8 +13,6 @@ var (
 	ErrBusy = errors.New("the runtime directory is locked by another process")
 	// ErrNoProcess: there is no process with that ID.
 	ErrNoProcess = errors.New("no such process")
-	// ErrCut: the file was truncated while in use.
-	ErrCut = errors.New("the shared file was cut")
 	// ErrKey: the key of a device is empty.
 	ErrKey = errors.New("no key for the device")
 

@@ -10,7 +10,7 @@ import (
 const aliveCache = int64(10 * time.Millisecond)
 
 // mapping is one file in memory, or memory of this process alone. A cleanup unmaps it once the garbage collector finds
-// no user, so a late call never touches unmapped memory.
+// no user, so a late call never touches unmapped memory: a caller that uses its words keeps it alive until then.
 type mapping struct {
 	*region
 	head     [headSize]byte // what the file begins with

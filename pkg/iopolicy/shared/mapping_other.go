@@ -24,6 +24,5 @@ func (m *mapping) unlockAll()                {}
 func (m *mapping) unlockSlot(int)            {}
 func (m *mapping) lives(int, owner) bool     { return false }
 func (m *mapping) stays(owner) bool          { return false }
-func (m *mapping) has(uintptr) bool          { return false }
 
 func owned(string, int) bool { return false }

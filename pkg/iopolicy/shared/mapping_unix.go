@@ -220,9 +220,3 @@ func owned(path string, uid int) bool {
 	var st unix.Stat_t
 	return unix.Stat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR && int(st.Uid) == uid
 }
-
-// has reports whether an address is in m.
-func (m *mapping) has(address uintptr) bool {
-	from := uintptr(unsafe.Pointer(m.region))
-	return m.fd >= 0 && address >= from && address < from+uintptr(fileSize)
-}

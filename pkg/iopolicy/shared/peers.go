@@ -1,7 +1,7 @@
 package shared
 
 import (
-	"runtime/debug"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -29,7 +29,7 @@ func (s *State) Publish(t iopolicy.Tier, at time.Time) {
 		s.refresh(v)
 	}
 	m := s.now.Load()
-	defer s.recoverFault(m, debug.SetPanicOnFault(true))
+	defer runtime.KeepAlive(m)
 	s.advance(&m.edge[t].Int64, v)
 }
 
@@ -45,7 +45,7 @@ func (s *State) count(t iopolicy.Tier, by int64) {
 	}
 	s.inflight[t].Add(by)
 	m := s.now.Load() // read after the count: a change of the mapping counts afterwards
-	defer s.recoverFault(m, debug.SetPanicOnFault(true))
+	defer runtime.KeepAlive(m)
 	s.show(m, t)
 }
 
@@ -53,7 +53,7 @@ func (s *State) count(t iopolicy.Tier, by int64) {
 // some in flight. Own edges return exactly as they were given, which changes nothing for a gate.
 func (s *State) Seen() (seen iopolicy.Sighting) {
 	m := s.now.Load()
-	defer s.recoverFault(m, debug.SetPanicOnFault(true))
+	defer runtime.KeepAlive(m)
 	// I/O in flight first: what ends later is published by the time the edges are read.
 	if m.used.Load()&^m.held.Load() != 0 {
 		m.others(func(i int, p *slot) { s.look(m, i, p, &seen) })
@@ -109,7 +109,7 @@ func (s *State) Charge(t iopolicy.Tier, at time.Time) {
 		return
 	}
 	m := s.now.Load()
-	defer s.recoverFault(m, debug.SetPanicOnFault(true))
+	defer runtime.KeepAlive(m)
 	for range tries {
 		word := m.turn.Load()
 		last, tier := s.turn(word)
@@ -136,8 +136,7 @@ func (s *State) ask(t iopolicy.Tier, now time.Time, period time.Duration, take b
 		s.refresh(at)
 	}
 	m := s.now.Load()
-	next = now.Add(again) // if the file vanishes now
-	defer s.recoverFault(m, debug.SetPanicOnFault(true))
+	defer runtime.KeepAlive(m)
 	for range tries {
 		word := m.turn.Load()
 		due := s.due(m, word, t, at, int64(period))

@@ -2,9 +2,8 @@ package shared
 
 import (
 	"fmt"
-	"math"
 	"os"
-	"runtime/debug"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -101,7 +100,7 @@ func (s *State) Close() error {
 	err := os.ErrClosed
 	s.err.Store(&err)
 	m := s.now.Swap(alone())
-	defer s.recoverFault(m, debug.SetPanicOnFault(true))
+	defer runtime.KeepAlive(m)
 	for _, i := range s.entries {
 		m.give(i)
 	}
@@ -128,7 +127,7 @@ func (s *State) SetSpacing(d time.Duration) {
 func (s *State) SetPolicy(p iopolicy.Policy) {
 	s.policy.Store(uint32(p))
 	m := s.now.Load()
-	defer s.recoverFault(m, debug.SetPanicOnFault(true))
+	defer runtime.KeepAlive(m)
 	if i := m.ownSlot.Load(); i >= 0 {
 		m.slots[i].setPolicy(p)
 	}
@@ -139,7 +138,7 @@ func (s *State) SetPolicy(p iopolicy.Policy) {
 func (s *State) AddElsewhere(b iopolicy.Bytes) {
 	read, written := s.read.Add(b.Read), s.written.Add(b.Written)
 	m := s.now.Load()
-	defer s.recoverFault(m, debug.SetPanicOnFault(true))
+	defer runtime.KeepAlive(m)
 	if i := m.ownSlot.Load(); i >= 0 {
 		up(&m.slots[i].read, read)
 		up(&m.slots[i].written, written)
@@ -158,7 +157,7 @@ func up(w *atomic.Uint64, v uint64) {
 // enter makes m the mapping, with slots for this process and its announced entries. The caller has s.mu.
 func (s *State) enter(m *mapping) {
 	s.now.Store(m)
-	defer s.recoverFault(m, debug.SetPanicOnFault(true))
+	defer runtime.KeepAlive(m)
 	s.settle(m)
 	for e := range s.entries {
 		s.entries[e] = m.take(e.owner)
@@ -222,23 +221,6 @@ func (s *State) refresh(now int64) {
 		s.enter(next)
 		return
 	}
-	defer s.recoverFault(m, debug.SetPanicOnFault(true))
+	defer runtime.KeepAlive(m)
 	s.settle(m)
-}
-
-// recoverFault is deferred by every call that touches m, with the previous setting for faults, which it restores. A
-// fault in m means that the file was truncated: the process continues without it. Other panics continue.
-func (s *State) recoverFault(m *mapping, was bool) {
-	debug.SetPanicOnFault(was)
-	cause := recover() //nolint:revive // this method is deferred
-	if cause == nil {
-		return
-	}
-	if f, ok := cause.(interface{ Addr() uintptr }); !ok || !m.has(f.Addr()) {
-		panic(cause)
-	}
-	err := ErrCut
-	s.err.Store(&err)
-	s.now.CompareAndSwap(m, alone())
-	s.refreshed.Store(math.MinInt64 / 2) // at the next call
 }
