@@ -1,5 +1,5 @@
-// Package browse reads snapshots without restoring them: it lists directories, finds names, compares two trees, writes
-// files and directories to a stream, and counts.
+// Package browse reads snapshots without restoring them: it lists directories, finds names, compares two trees, or
+// one with live files, writes files and directories to a stream, and counts.
 //
 // Everything streams: in memory are the pages of the directories from the root down to the current position of a walk.
 // Functions that keep more document how much. The package writes nothing to a repository. It passes nodes to callbacks,

@@ -48,9 +48,9 @@ type DiffOptions struct {
 	Metadata bool // also visit objects whose metadata alone differ; access times and inode numbers never count
 }
 
-// DiffStats sums up a comparison. The bytes are those of blobs, before compression, that only one side needs. Only the
-// differing parts of the trees are compared: a file that was copied from an equal part counts as added, although it
-// takes no space.
+// DiffStats sums up a comparison. The bytes of Diff are those of blobs, before compression, that only one side needs.
+// Only the differing parts of the trees are compared: a file that was copied from an equal part counts as added,
+// although it takes no space. The bytes of DiffLive are the sizes of files that differ.
 type DiffStats struct {
 	Changed        uint64 // files whose content or type differs
 	Added, Removed Side
@@ -59,9 +59,9 @@ type DiffStats struct {
 // Side counts what only one of the trees has.
 type Side struct {
 	Files, Dirs, Others uint64
-	DataBlobs           uint64 // unique
+	DataBlobs           uint64 // unique; zero in a comparison with live files, as the next one
 	TreeBlobs           uint64 // unique pages of trees and of lists of chunks
-	Bytes               uint64 // of both
+	Bytes               uint64 // of both, or of files
 }
 
 func (s *Side) count(t tree.Type) {
@@ -79,24 +79,46 @@ func (s *Side) count(t tree.Type) {
 // their paths. Equal directories are not loaded. It remembers about 60 bytes for each blob of the differing parts.
 func Diff(ctx context.Context, r Reader, a, b format.ID, opt DiffOptions, visit func(Change) error) (DiffStats, error) {
 	d := &differ{r: r, opt: opt, visit: visit, old: newBlobSet(), new: newBlobSet()}
-	if err := d.dirs(ctx, "/", a, b); err != nil {
-		return DiffStats{}, fmt.Errorf("compare trees: %w", err)
+	if a != b {
+		if err := d.dirs(ctx, "/", d.pages(&d.old, a), d.pages(&d.new, b)); err != nil {
+			return DiffStats{}, fmt.Errorf("compare trees: %w", err)
+		}
 	}
-	d.old.less(&d.new)
-	d.stats.Removed, d.stats.Added = d.old.addTo(d.stats.Removed), d.new.addTo(d.stats.Added)
-	return d.stats, nil
+	return d.sum(), nil
 }
 
+// differ compares two sides: trees of snapshots, or one with live files.
 type differ struct {
 	r        Reader
 	opt      DiffOptions
 	visit    func(Change) error
 	stats    DiffStats
 	old, new blobSet
+	live     *liveSide // nil: both sides are trees
 }
 
-// blobSet is a set of blobs with their lengths.
-type blobSet struct{ data, trees map[short]uint32 }
+// item is an object of one side. Its node is nil where the side has none.
+type item struct {
+	*tree.Node
+	content content     // of a directory
+	live    *liveObject // nil: of a snapshot
+}
+
+// content visits the objects of a directory in byte order of their names, and stores an error that ends it.
+type content func(ctx context.Context, failed *error) iter.Seq[item]
+
+// sum returns the totals without the blobs that both sides need.
+func (d *differ) sum() DiffStats {
+	d.old.less(&d.new)
+	d.stats.Removed, d.stats.Added = d.old.addTo(d.stats.Removed), d.new.addTo(d.stats.Added)
+	return d.stats
+}
+
+// blobSet is a set of blobs with their lengths; of a comparison with live files, the sizes of the files instead.
+type blobSet struct {
+	data, trees map[short]uint32
+	files       uint64 // bytes
+}
 
 func newBlobSet() blobSet {
 	return blobSet{data: make(map[short]uint32), trees: make(map[short]uint32)}
@@ -117,7 +139,7 @@ func (s *blobSet) less(other *blobSet) {
 }
 
 func (s *blobSet) addTo(side Side) Side {
-	side.DataBlobs, side.TreeBlobs = uint64(len(s.data)), uint64(len(s.trees))
+	side.DataBlobs, side.TreeBlobs, side.Bytes = uint64(len(s.data)), uint64(len(s.trees)), s.files
 	for _, n := range s.data {
 		side.Bytes += uint64(n)
 	}
@@ -131,22 +153,19 @@ func (s *blobSet) addTo(side Side) Side {
 func (d *differ) load(set *blobSet) tree.Load {
 	return func(ctx context.Context, id format.ID) ([]byte, error) {
 		p, err := d.r.LoadBlob(ctx, id)
-		if err == nil {
+		if err == nil && d.live == nil {
 			set.trees[shorten(id)] = uint32(len(p))
 		}
 		return p, err
 	}
 }
 
-// dirs compares two directories; a zero ID stands for a missing one.
-func (d *differ) dirs(ctx context.Context, at string, a, b format.ID) error {
-	if a == b {
-		return nil
-	}
+// dirs compares two directories.
+func (d *differ) dirs(ctx context.Context, at string, a, b content) error {
 	var errs [2]error
-	nextA, stopA := iter.Pull(d.nodes(ctx, &d.old, a, &errs[0]))
+	nextA, stopA := iter.Pull(a.items(ctx, &errs[0]))
 	defer stopA()
-	nextB, stopB := iter.Pull(d.nodes(ctx, &d.new, b, &errs[1]))
+	nextB, stopB := iter.Pull(b.items(ctx, &errs[1]))
 	defer stopB()
 	x, moreA := nextA()
 	y, moreB := nextB()
@@ -157,10 +176,10 @@ func (d *differ) dirs(ctx context.Context, at string, a, b format.ID) error {
 		var err error
 		switch {
 		case !moreB || moreA && x.Name < y.Name:
-			err = d.only(ctx, join(at, x.Name), x, nil)
+			err = d.only(ctx, join(at, x.Name), x, item{})
 			x, moreA = nextA()
 		case !moreA || y.Name < x.Name:
-			err = d.only(ctx, join(at, y.Name), nil, y)
+			err = d.only(ctx, join(at, y.Name), item{}, y)
 			y, moreB = nextB()
 		default:
 			err = d.pair(ctx, join(at, x.Name), x, y)
@@ -171,36 +190,60 @@ func (d *differ) dirs(ctx context.Context, at string, a, b format.ID) error {
 			return err
 		}
 	}
-	if err := errors.Join(errs[0], errs[1]); err != nil {
-		return fmt.Errorf("read folder %s: %w", at, err)
+	err := errors.Join(errs[0], errs[1])
+	if err == nil || errs[0] == nil && errors.Is(err, errUnread) {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("read folder %s: %w", at, err)
 }
 
-func (d *differ) nodes(ctx context.Context, set *blobSet, dir format.ID, failed *error) iter.Seq[*tree.Node] {
-	return func(yield func(*tree.Node) bool) {
-		if dir.IsZero() {
-			return
-		}
-		errStop := errors.New("stopped")
-		err := tree.Walk(ctx, d.load(set), dir, func(n *tree.Node) error {
-			if !yield(n) {
-				return errStop
+// items is c, or nothing for a directory that a side does not have.
+func (c content) items(ctx context.Context, failed *error) iter.Seq[item] {
+	if c == nil {
+		return func(func(item) bool) {}
+	}
+	return c(ctx, failed)
+}
+
+// pages returns the content of a directory of a snapshot; set records each page. A zero ID stands for no directory.
+func (d *differ) pages(set *blobSet, dir format.ID) content {
+	if dir.IsZero() {
+		return nil
+	}
+	return func(ctx context.Context, failed *error) iter.Seq[item] {
+		return func(yield func(item) bool) {
+			errStop := errors.New("stopped")
+			err := tree.Walk(ctx, d.load(set), dir, func(n *tree.Node) error {
+				if !yield(d.item(set, n)) {
+					return errStop
+				}
+				return nil
+			})
+			if !errors.Is(err, errStop) {
+				*failed = err
 			}
-			return nil
-		})
-		if !errors.Is(err, errStop) {
-			*failed = err
 		}
 	}
 }
 
-// only handles an object that only one side has: exactly one of old and new is set.
-func (d *differ) only(ctx context.Context, at string, old, new *tree.Node) error {
-	c := Change{Path: at, Status: Added, Old: old, New: new}
-	n, side, set := new, &d.stats.Added, &d.new
-	if new == nil {
-		c.Status, n, side, set = Removed, old, &d.stats.Removed, &d.old
+// item returns an object of a snapshot.
+func (d *differ) item(set *blobSet, n *tree.Node) item {
+	i := item{Node: n}
+	if n.Type == tree.Dir {
+		i.content = d.pages(set, n.Subtree)
+	}
+	return i
+}
+
+// only handles an object that only one side has: exactly one of old and new has a node.
+func (d *differ) only(ctx context.Context, at string, old, new item) error {
+	c := Change{Path: at, Status: Added, Old: old.Node, New: new.Node}
+	n, side, set := new.Node, &d.stats.Added, &d.new
+	if n == nil {
+		c.Status, n, side, set = Removed, old.Node, &d.stats.Removed, &d.old
+	}
+	if n.Type == 0 { // live, and could not be read
+		return nil
 	}
 	side.count(n.Type)
 	if err := d.chunks(ctx, n, set); err != nil {
@@ -212,14 +255,16 @@ func (d *differ) only(ctx context.Context, at string, old, new *tree.Node) error
 	if n.Type != tree.Dir {
 		return nil
 	}
-	if new == nil {
-		return d.dirs(ctx, at, n.Subtree, format.ID{})
-	}
-	return d.dirs(ctx, at, format.ID{}, n.Subtree)
+	return d.dirs(ctx, at, old.content, new.content)
 }
 
+// chunks adds the chunks of a file to set.
 func (d *differ) chunks(ctx context.Context, n *tree.Node, set *blobSet) error {
-	if n.Type != tree.File {
+	switch {
+	case n.Type != tree.File:
+		return nil
+	case d.live != nil:
+		set.files += n.Size
 		return nil
 	}
 	return eachChunk(ctx, d.load(set), n, func(c tree.Chunk) error {
@@ -230,54 +275,53 @@ func (d *differ) chunks(ctx context.Context, n *tree.Node, set *blobSet) error {
 	})
 }
 
+// bothChunks adds the chunks of an object that differs to those of both sides.
+func (d *differ) bothChunks(ctx context.Context, at string, old, new *tree.Node) error {
+	d.stats.Changed++
+	if err := errors.Join(d.chunks(ctx, old, &d.old), d.chunks(ctx, new, &d.new)); err != nil {
+		return fmt.Errorf("read chunks of %s: %w", at, err)
+	}
+	return nil
+}
+
 // pair handles an object that both sides have under one name.
-func (d *differ) pair(ctx context.Context, at string, old, new *tree.Node) error {
-	if old.Type != new.Type {
-		return d.replaced(ctx, at, old, new)
-	}
-	c := Change{Path: at, Old: old, New: new}
-	same := sameMetadata(old, new)
-	if old.Type == tree.File && !sameContent(old, new) {
-		d.stats.Changed++
-		c.Status |= Content
-		if same && old.Size == new.Size {
-			c.Status |= Silent
+func (d *differ) pair(ctx context.Context, at string, old, new item) error {
+	c := Change{Path: at, Old: old.Node, New: new.Node}
+	switch {
+	case new.Type == 0: // live, and could not be read
+		return nil
+	case old.Type != new.Type: // the content of a directory on either side is removed or added with it
+		c.Status = TypeOf
+	case d.live != nil:
+		if err := d.live.compare(ctx, &c, new.live, d.opt.Metadata); err != nil {
+			return err
 		}
-		if err := errors.Join(d.chunks(ctx, old, &d.old), d.chunks(ctx, new, &d.new)); err != nil {
-			return fmt.Errorf("read chunks of %s: %w", at, err)
+	default:
+		same := sameMetadata(old.Node, new.Node)
+		if old.Type == tree.File && !sameContent(old.Node, new.Node) {
+			c.Status |= Content
+			if same && old.Size == new.Size {
+				c.Status |= Silent
+			}
+		}
+		if d.opt.Metadata && !same {
+			c.Status |= Metadata
 		}
 	}
-	if d.opt.Metadata && !same {
-		c.Status |= Metadata
+	if c.Status&(Content|TypeOf) != 0 {
+		if err := d.bothChunks(ctx, at, old.Node, new.Node); err != nil {
+			return err
+		}
 	}
 	if c.Status != 0 {
 		if err := d.visit(c); err != nil {
 			return err
 		}
 	}
-	if old.Type == tree.Dir {
-		return d.dirs(ctx, at, old.Subtree, new.Subtree)
+	if old.content == nil && new.content == nil || d.live == nil && old.Subtree == new.Subtree {
+		return nil
 	}
-	return nil
-}
-
-// replaced handles a name whose object has another type now. The content of a directory on either side is removed or
-// added with it.
-func (d *differ) replaced(ctx context.Context, at string, old, new *tree.Node) error {
-	d.stats.Changed++
-	if err := errors.Join(d.chunks(ctx, old, &d.old), d.chunks(ctx, new, &d.new)); err != nil {
-		return fmt.Errorf("read chunks of %s: %w", at, err)
-	}
-	if err := d.visit(Change{Path: at, Status: TypeOf, Old: old, New: new}); err != nil {
-		return err
-	}
-	switch {
-	case old.Type == tree.Dir:
-		return d.dirs(ctx, at, old.Subtree, format.ID{})
-	case new.Type == tree.Dir:
-		return d.dirs(ctx, at, format.ID{}, new.Subtree)
-	}
-	return nil
+	return d.dirs(ctx, at, old.content, new.content)
 }
 
 func sameContent(a, b *tree.Node) bool {

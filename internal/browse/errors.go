@@ -17,5 +17,9 @@ var (
 	// ErrNotRepresentable: the archive format cannot represent the object.
 	ErrNotRepresentable = errors.New("this kind of archive cannot hold it")
 	// ErrMode: the counting mode is unknown.
-	ErrMode = errors.New("choose one of restore-size, files-by-contents, raw-data or repository")
+	ErrMode = errors.New("choose one of restore-size, files-by-contents, raw-data, unique or repository")
+
+	errDiffers = errors.New("the content differs")
+	// errUnread: a live directory could not be read, so that nothing is known about its content.
+	errUnread = errors.New("the folder cannot be read")
 )

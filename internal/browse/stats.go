@@ -25,6 +25,7 @@ const (
 	RestoreSize     Mode = "restore-size"      // what a restore of each snapshot would write, summed; hard links once
 	FilesByContents Mode = "files-by-contents" // different contents of files
 	RawData         Mode = "raw-data"          // different blobs, and the frames they are stored in
+	Unique          Mode = "unique"            // blobs that no other snapshot needs; prune.Unique counts them
 	WholeRepository Mode = "repository"        // everything on the target, needed or not
 )
 
@@ -35,9 +36,9 @@ type Statistics struct {
 	Files     uint64 // FilesByContents: different contents
 	Dirs      uint64
 	Others    uint64
-	Bytes     uint64 // sizes of files; RawData and WholeRepository: lengths of blobs
+	Bytes     uint64 // sizes of files; RawData, Unique and WholeRepository: lengths of blobs
 	Blobs     uint64
-	Stored    uint64 // sealed bytes of the frames that hold the blobs, which may hold others too
+	Stored    uint64 // sealed bytes of the frames that hold the blobs, which may hold others too; Unique: the share
 	Kinds     []KindSize
 	Data      PackSize // WholeRepository
 	Trees     PackSize // likewise

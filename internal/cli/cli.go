@@ -224,7 +224,6 @@ func (a *app) commands() []maker {
 		{name: "target", make: a.targetCommand, rare: true},
 		{name: "version", make: a.versionCommand, rare: true},
 		{name: dsmcName, make: a.dsmcCommand, rare: true},
-		{name: tmName, make: a.tmCommand, rare: true},
 		{name: "completion", make: a.completionCommand, whole: true, rare: true},
 		{name: "man", make: a.manCommand, whole: true, rare: true},
 	}

@@ -3,69 +3,194 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
-	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
+// diffFlags are the flags of diff.
+type diffFlags struct {
+	metadata bool
+	readData bool
+}
+
 func (a *app) diffCommand() *cobra.Command {
-	var metadata bool
+	var f diffFlags
 	c := a.command(&cobra.Command{
-		Use:   "diff [flags] SNAPSHOT[:/PATH] SNAPSHOT[:/PATH]",
-		Short: "Show the differences between two snapshots",
-		Long: `Shows the differences between two snapshots, or two directories in snapshots:
+		Use:   "diff [flags] SNAPSHOT[:/PATH] [SNAPSHOT[:/PATH] | FOLDER]",
+		Short: "Show the differences between two snapshots, or a snapshot and the files on this machine",
+		Long: `Shows what changed from a snapshot to a second one, or with one snapshot, what changed on this machine since:
+"latest" is the newest snapshot of this machine, and what the rules exclude counts as removed. A FOLDER begins with /
+or . and is compared with the snapshot, such as files that were restored elsewhere.
 
     +  added in the second      -  removed in the second
     T  type changed             M  content changed
     U  metadata changed (with --metadata)
     ?  content changed, size and times equal: damage, or on purpose
 
-The last lines count what was added and removed. The data there is what only one of the two needs: each chunk and tree
-is counted once (after deduplication), before compression.`,
-		Example:           "  tidemark diff 1f3a latest",
-		Args:              cobra.ExactArgs(2),
+Files on this machine are read if their time differs and their size is equal; with --read-data also if both are equal.
+
+The last lines count what was added and removed. The data of two snapshots is what only one of them needs: each chunk
+and tree is counted once (after deduplication), before compression. Else it is the sizes of the files that differ.`,
+		Example: `  tidemark diff 1f3a latest
+  tidemark diff latest
+  tidemark diff latest:/home/ann/photos`,
+		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: a.snapshotArgs(2),
-	}, func(ctx context.Context, args []string) (err error) {
-		r, err := a.open(ctx)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, r.Close()) }()
-		var trees, ids [2]format.ID
-		for i, arg := range args {
-			if ids[i], trees[i], err = a.treeOf(ctx, r, arg); err != nil {
-				return err
+	}, func(ctx context.Context, args []string) error {
+		return a.withRepository(ctx, func(r *repo.Repository) error {
+			if len(args) == 1 || isPath(args[1]) {
+				return a.diffLive(ctx, r, f, args[0], args[1:])
 			}
-		}
-		stats, err := browse.Diff(ctx, r, trees[0], trees[1], browse.DiffOptions{Metadata: metadata},
-			func(c browse.Change) error { return a.print.Print(&output.Change{Change: c}) })
-		if err != nil {
-			return err
-		}
-		return a.print.Report(&output.DiffStats{From: ids[0], To: ids[1], Stats: stats})
+			if f.readData {
+				return usagef("--read-data is for files on this machine: leave it out, or name one snapshot only")
+			}
+			return a.diffSnapshots(ctx, r, f, args)
+		})
 	}, options.GroupPolicy)
-	c.Flags().BoolVar(&metadata, "metadata", false,
+	c.Flags().BoolVar(&f.metadata, "metadata", false,
 		"also show objects that differ only in owner, mode, times or attributes")
+	c.Flags().BoolVar(&f.readData, "read-data", false, "read the files on this machine to compare their content")
 	return c
 }
 
-// treeOf returns the root page of the directory that an argument names, and the snapshot's ID.
-func (a *app) treeOf(ctx context.Context, r *repo.Repository, argument string) (id, page format.ID, err error) {
-	found, sub, err := find(ctx, r, argument, repo.Filter{})
+// isPath reports whether an argument is a path on this machine; that of a snapshot begins with an ID.
+func isPath(arg string) bool {
+	return filepath.IsAbs(arg) || strings.HasPrefix(arg+"/", "./") || strings.HasPrefix(arg+"/", "../")
+}
+
+func (a *app) diffSnapshots(ctx context.Context, r *repo.Repository, f diffFlags, args []string) error {
+	var sides [2]side
+	for i, arg := range args {
+		var err error
+		if sides[i], err = a.sideOf(ctx, r, arg, repo.Filter{}); err != nil {
+			return err
+		}
+	}
+	stats, err := browse.Diff(ctx, r, sides[0].node.Subtree, sides[1].node.Subtree,
+		browse.DiffOptions{Metadata: f.metadata}, a.change)
 	if err != nil {
-		return id, page, err
+		return err
 	}
-	n, err := browse.Resolve(ctx, r, found.Snapshot.Tree, sub)
+	return a.print.Report(&output.DiffStats{From: sides[0].ID.String(), To: sides[1].ID.String(), Stats: stats})
+}
+
+// change prints one difference.
+func (a *app) change(c browse.Change) error { return a.print.Print(&output.Change{Change: c}) }
+
+// side is a directory in a snapshot.
+type side struct {
+	repo.Listed
+	sub  string
+	node *tree.Node
+}
+
+// sideOf returns the directory that an argument names.
+func (a *app) sideOf(ctx context.Context, r *repo.Repository, argument string, filter repo.Filter) (s side, err error) {
+	if s.Listed, s.sub, err = find(ctx, r, argument, filter); err != nil {
+		return s, err
+	}
+	if s.node, err = browse.Resolve(ctx, r, s.Snapshot.Tree, s.sub); err != nil {
+		return s, err
+	}
+	if s.node.Subtree.IsZero() {
+		return s, usagef("%s: not a directory; name two directories or two snapshots", argument)
+	}
+	return s, nil
+}
+
+// diffLive compares a snapshot with the files on this machine: those at the same paths, or a folder.
+func (a *app) diffLive(ctx context.Context, r *repo.Repository, f diffFlags, argument string, folder []string) error {
+	here := repo.Filter{Hosts: []string{hostName()}}
+	unread := 0
+	live := browse.Live{Gates: a.gate, ReadData: f.readData, Problem: func(path string, err error) {
+		unread++
+		a.print.Note(fmt.Sprintf("%s: %v", human.Printable(path), err))
+	}}
+	var id, target string
+	var pairs []browse.Pair
+	if len(folder) == 1 {
+		s, err := a.sideOf(ctx, r, argument, here)
+		if err != nil {
+			return err
+		}
+		path, err := filepath.Abs(folder[0])
+		if err != nil {
+			return fmt.Errorf("find path: %w", err)
+		}
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return fmt.Errorf("find folder: %w", err)
+		}
+		s.node.Name = "" // its own metadata are not compared
+		id, target = s.ID.String(), path
+		pairs = []browse.Pair{{Old: s.node, Source: path, Path: path, At: "/"}}
+	} else {
+		found, sub, err := find(ctx, r, argument, here)
+		if err != nil {
+			return err
+		}
+		id = found.ID.String()
+		if pairs, err = livePairs(ctx, r, found, sub); err != nil {
+			return err
+		}
+		if _, err := a.domain(); err != nil {
+			return err
+		}
+		var src backup.Source
+		if err := a.protect(&src); err != nil {
+			return err
+		}
+		live.Rules, live.Skip = src.Rules, src.Skip
+	}
+	stats, err := browse.DiffLive(ctx, r, pairs, browse.DiffOptions{Metadata: f.metadata}, live, a.change)
 	if err != nil {
-		return id, page, err
+		return err
 	}
-	if n.Subtree.IsZero() {
-		return id, page, usagef("%s: not a directory; name two directories or two snapshots", argument)
+	err = a.print.Report(&output.DiffStats{From: id, To: target, Live: true, Stats: stats})
+	if err == nil && unread > 0 {
+		err = errors.New("some files could not be read, see above; they are left out")
 	}
-	return found.ID, n.Subtree, nil
+	return err
+}
+
+// livePairs returns what is compared with the files on this machine: each source of a snapshot, or what lies at sub.
+func livePairs(ctx context.Context, r *repo.Repository, found repo.Listed, sub string) (
+	pairs []browse.Pair, err error,
+) {
+	only := filepath.Join("/", sub)
+	sources := found.Snapshot.Sources
+	for _, source := range sources {
+		nested := slices.ContainsFunc(sources, func(other string) bool { return source != other && within(source, other) })
+		path := source
+		if within(only, source) {
+			path = only
+		}
+		if nested || !filepath.IsAbs(source) || !within(path, only) {
+			continue
+		}
+		old, err := browse.Resolve(ctx, r, found.Snapshot.Tree, path)
+		if errors.Is(err, browse.ErrNotFound) && path == source {
+			continue // it was excluded
+		}
+		if err != nil && !errors.Is(err, browse.ErrNotFound) {
+			return nil, err
+		}
+		pairs = append(pairs, browse.Pair{Old: old, Source: source, Path: path, At: path})
+	}
+	if len(pairs) == 0 {
+		return nil, usagef("%s is not in the snapshot, which has %s", human.Printable(only),
+			human.Printable(strings.Join(sources, ", ")))
+	}
+	return pairs, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
 
 // dsmcName is the name of the command, and the name of the program that stands for it.
@@ -346,4 +347,12 @@ func (a *app) dsmcSession(ctx context.Context, command *dsmc.Command) error {
 		return a.print.Print(&output.Session{Server: at.String(), Node: dsmcHost(command), User: userName(),
 			Version: "tidemark " + version()})
 	})
+}
+
+// warnUncertain warns that the newest snapshot may be one of those that cannot be read.
+func (a *app) warnUncertain(unread uint64) {
+	if unread > 0 {
+		a.warnAlways(fmt.Sprintf("the newest backup is uncertain, since %s cannot be read: 'tidemark check' shows what is "+
+			"wrong", human.Plural(unread, "snapshot")))
+	}
 }

@@ -148,8 +148,5 @@ func words(c *cobra.Command, args []string) (all []string) {
 // foreignCommand returns what another program's command, below c, is called here; "" if no program has one.
 func foreignCommand(c *cobra.Command, args []string) string {
 	path := commandWords(c)
-	if c.Name() == tmName {
-		return elsewhere.Of("tmutil", args[0])
-	}
 	return elsewhere.Command(slices.Concat(path, args), len(path)+1)
 }

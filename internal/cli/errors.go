@@ -49,8 +49,6 @@ var (
 	errDamaged = errors.New("a repository is damaged: 'tidemark check' shows what still stands")
 	// errUnfit: the target is not suitable for a repository.
 	errUnfit = errors.New("the target is not usable")
-	// errNoBackups: this machine has no snapshot.
-	errNoBackups = errors.New("there is no snapshot of this host: 'tidemark backup' makes one")
 	// errBinary: binary data would be shown on a terminal.
 	errBinary = errors.New("binary data on a terminal: name a file with --target, or pipe the output to another program")
 	// errNoMatch: no object matches the file specification of a command of IBM's client.

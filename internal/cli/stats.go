@@ -3,12 +3,15 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/prune"
+	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
@@ -23,6 +26,7 @@ func (a *app) statsCommand() *cobra.Command {
     restore-size       file sizes as a restore of each snapshot would write them, summed
     files-by-contents  the same, with each different file content counted once
     raw-data           each chunk counted once: its size before compression, and as stored
+    unique             chunks that only the named snapshots need: what removing them and pruning all unused data frees
     repository         all data in the repository, whether a snapshot needs it or not`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.snapshotArgs(-1),
@@ -40,7 +44,12 @@ func (a *app) statsCommand() *cobra.Command {
 		for _, s := range list {
 			trees = append(trees, s.Snapshot.Tree)
 		}
-		stats, err := browse.Stats(ctx, r, browse.Mode(mode), trees)
+		var stats *browse.Statistics
+		if mode == string(browse.Unique) {
+			stats, err = a.unique(ctx, r, list)
+		} else {
+			stats, err = browse.Stats(ctx, r, browse.Mode(mode), trees)
+		}
 		if errors.Is(err, browse.ErrMode) {
 			return &usageError{err}
 		}
@@ -51,6 +60,24 @@ func (a *app) statsCommand() *cobra.Command {
 	}, options.GroupPolicy)
 	filter.register(c.Flags())
 	c.Flags().StringVar(&mode, "mode", string(browse.RestoreSize),
-		"what to count: restore-size, files-by-contents, raw-data or repository")
+		"what to count: restore-size, files-by-contents, raw-data, unique or repository")
 	return c
+}
+
+// unique counts what no other snapshot than those of the list needs.
+func (a *app) unique(ctx context.Context, r *repo.Repository, list []output.Snapshot) (*browse.Statistics, error) {
+	opt := prune.Options{}
+	if a.spec.Cache().Enabled {
+		opt.Scratch = r.CacheFolder()
+	}
+	var ids []format.ID
+	for _, s := range list {
+		ids = append(ids, s.ID)
+	}
+	used, err := prune.Unique(ctx, r, opt, ids)
+	if err != nil {
+		return nil, fmt.Errorf("find what only these snapshots use: %w", err)
+	}
+	return &browse.Statistics{Mode: browse.Unique, Snapshots: uint64(len(ids)), Blobs: used.Blobs, Bytes: used.Raw,
+		Stored: used.Stored}, nil
 }

@@ -71,12 +71,6 @@ func Command(words []string, least int) string {
 	return ""
 }
 
-// Of explains a command of one program; "" if it has none of this name.
-func Of(program, word string) string {
-	all := slices.DeleteFunc(Commands(), func(r Row) bool { return r.Program != program })
-	return explain(all, strings.ToLower(word))
-}
-
 // longest returns the number of words in the longest command.
 func longest(all []Row) (n int) {
 	for _, r := range all {

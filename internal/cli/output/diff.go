@@ -7,7 +7,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
-	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -31,7 +30,8 @@ func (c *Change) Events() []any {
 
 // DiffStats ends a diff.
 type DiffStats struct {
-	From, To format.ID
+	From, To string // IDs of snapshots
+	Live     bool   // compared with this machine: To is a folder there, "" for the sources
 	Stats    browse.DiffStats
 }
 
@@ -48,9 +48,12 @@ func (d *DiffStats) Text(w io.Writer) error {
 				human.Count(side.s.Dirs), human.Count(side.s.Others), human.Size(side.s.Bytes))
 		}
 	}
+	data := "chunks and trees that only one side needs, each counted once (after deduplication), before compression"
+	if d.Live {
+		data = "sizes of the files that were added, removed or changed"
+	}
 	if err == nil {
-		_, err = fmt.Fprintf(w, "%-8s  %12s\n\n%s\n", "changed", human.Count(s.Changed),
-			"data: chunks and trees that only one side needs, each counted once (after deduplication), before compression")
+		_, err = fmt.Fprintf(w, "%-8s  %12s\n\ndata: %s\n", "changed", human.Count(s.Changed), data)
 	}
 	return err
 }
@@ -60,6 +63,6 @@ func (d *DiffStats) Events() []any {
 	side := func(s browse.Side) event.DiffSide {
 		return event.DiffSide{Files: s.Files, Dirs: s.Dirs, Others: s.Others, Bytes: s.Bytes}
 	}
-	return []any{&event.DiffStatistics{Type: "statistics", Source: d.From.String(), Target: d.To.String(),
+	return []any{&event.DiffStatistics{Type: "statistics", Source: d.From, Target: d.To,
 		ChangedFiles: d.Stats.Changed, Added: side(d.Stats.Added), Removed: side(d.Stats.Removed)}}
 }

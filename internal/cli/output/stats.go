@@ -53,6 +53,8 @@ func meaning(mode browse.Mode) string {
 		return "Sizes are file sizes, with equal files counted once: before deduplication of parts of files and compression."
 	case browse.RawData:
 		return "Sizes are after deduplication: before compression, and as stored (compressed and encrypted)."
+	case browse.Unique:
+		return "Sizes are those of data that no other snapshot needs: before compression, and its share of what is stored."
 	}
 	return "Sizes of blobs are after deduplication: before compression, and as stored (compressed and encrypted). " +
 		"Sizes in the table are those of the stored files."

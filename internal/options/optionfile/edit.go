@@ -63,23 +63,6 @@ func EditStanza(path string, content []byte, stanza options.Stanza, settings []o
 	return e.file(path, content, settings)
 }
 
-// Remove returns the file without the lines in effect for server that say exactly one of settings.
-func Remove(path string, content []byte, server string, settings []options.Setting) (*File, error) {
-	lines, err := options.ParseFile(path, content, server)
-	if err != nil {
-		return nil, fmt.Errorf("read the option file: %w", err)
-	}
-	e := newEditor(content)
-	for _, l := range lines {
-		if slices.ContainsFunc(settings, func(s options.Setting) bool {
-			return s.Keyword == l.Keyword && slices.Equal(l.Values, []string{s.Value})
-		}) {
-			e.remove(l.Number)
-		}
-	}
-	return e.file(path, content, nil)
-}
-
 // RemoveStanza returns the file without a stanza. The comments and blank lines after its last statement stay.
 func RemoveStanza(path string, content []byte, stanza options.Stanza) *File {
 	e := newEditor(content)

@@ -130,15 +130,15 @@ type Would struct {
 type DiffStatistics struct {
 	Type         string `json:"message_type"` // "statistics"
 	Source       string `json:"source_snapshot"`
-	Target       string `json:"target_snapshot"`
-	ChangedFiles uint64 `json:"changed_files"` // in both with different content
+	Target       string `json:"target_snapshot"` // ID; a folder of this machine; empty: the files of this machine
+	ChangedFiles uint64 `json:"changed_files"`   // in both with different content
 	// objects with `files`, `dirs`, `others` and `bytes`: chunks and trees that only one side needs, each counted once
-	// (after deduplication), before compression
+	// (after deduplication), before compression; with files of this machine: the sizes of the files that differ
 	Added   DiffSide `json:"added"`
 	Removed DiffSide `json:"removed"`
 }
 
-// DiffSide is what one of two snapshots has more than the other.
+// DiffSide is what one of two sides has more than the other.
 type DiffSide struct {
 	Files  uint64 `json:"files"`
 	Dirs   uint64 `json:"dirs"`
@@ -149,12 +149,12 @@ type DiffSide struct {
 // Statistics is what `stats` prints.
 type Statistics struct {
 	Type string `json:"message_type"` // "stats"
-	// what was counted: `restore-size`, `files-by-contents`, `raw-data` or `repository`
+	// what was counted: `restore-size`, `files-by-contents`, `raw-data`, `unique` or `repository`
 	Mode      string `json:"mode"`
 	Snapshots uint64 `json:"snapshots_count"`
 	FileCount uint64 `json:"total_file_count"` // objects, per snapshot
 	// by mode: file sizes as restored; file sizes with equal files counted once; chunks after deduplication, before
-	// compression (the last two modes)
+	// compression (the last three modes)
 	RestoreSize  uint64  `json:"total_size"`
 	BlobCount    uint64  `json:"total_blob_count"`            // different blobs
 	Uncompressed uint64  `json:"total_uncompressed_size"`     // before compression

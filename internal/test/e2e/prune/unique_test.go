@@ -17,8 +17,8 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// TestUnique: what only one snapshot needs is what the blobs of all snapshots are more than those of the others, and
-// about what a prune without that snapshot frees.
+// TestUnique: what only some snapshots need is what the blobs of all snapshots are more than those of the others, and
+// about what a prune without these snapshots frees.
 func TestUnique(t *testing.T) {
 	testkit.Slow(t)
 	t.Parallel()
@@ -27,21 +27,20 @@ func TestUnique(t *testing.T) {
 	for i := range uint64(testkit.Rounds(4, 5, 8)) {
 		ids = append(ids, p.Snapshot(i))
 	}
-	ids = append(ids, ids[len(ids)-1]) // the same twice
-	unique := func(ids ...format.ID) (all []prune.Usage) {
+	unique := func(ids ...format.ID) (u prune.Usage) {
 		require.NoError(t, p.With(func(r *repo.Repository) (err error) {
-			all, err = prune.Unique(t.Context(), r, kit.SmallPrune(), ids)
+			u, err = prune.Unique(t.Context(), r, kit.SmallPrune(), ids)
 			return err
 		}))
-		return all
+		return u
 	}
-	raw := func(without format.ID) (blobs, bytes uint64) {
+	raw := func(without ...format.ID) (blobs, bytes uint64) {
 		require.NoError(t, p.With(func(r *repo.Repository) error {
 			listed, err := r.Snapshots(t.Context())
 			require.NoError(t, err)
 			var trees []format.ID
 			for _, l := range listed {
-				if l.ID != without {
+				if !slices.Contains(without, l.ID) {
 					trees = append(trees, l.Snapshot.Tree)
 				}
 			}
@@ -52,29 +51,34 @@ func TestUnique(t *testing.T) {
 		}))
 		return blobs, bytes
 	}
-	together := unique(ids...)
-	require.Len(t, together, len(ids))
-	allBlobs, allBytes := raw(format.ID{})
-	for i, id := range ids {
-		require.Equal(t, together[i], unique(id)[0], "alone or with others")
-		blobs, bytes := raw(id)
-		require.Equal(t, allBlobs-blobs, together[i].Blobs)
-		require.Equal(t, allBytes-bytes, together[i].Raw)
+	last := ids[len(ids)-2:]
+	allBlobs, allBytes := raw()
+	sets := [][]format.ID{last, {last[0], last[0]}, ids}
+	for _, id := range ids {
+		sets = append(sets, []format.ID{id})
 	}
+	for _, set := range sets {
+		own := unique(set...)
+		blobs, bytes := raw(set...)
+		require.Equal(t, allBlobs-blobs, own.Blobs)
+		require.Equal(t, allBytes-bytes, own.Raw)
+	}
+	require.Greater(t, unique(last...).Blobs, unique(last[0]).Blobs+unique(last[1]).Blobs, "what only these two share")
 
-	last := ids[len(ids)-1]
-	require.NotZero(t, together[len(ids)-1].Stored)
+	own := unique(last...)
+	require.NotZero(t, own.Stored)
 	before := kit.BytesOf(t, p.Store, store.Pack)
-	p.Forget(last)
+	p.Forget(last[0])
+	p.Forget(last[1])
 	opt := kit.SmallPrune()
 	opt.MaxUnused = prune.Limit{}
 	_, err := p.Prune(opt)
 	require.NoError(t, err)
 	freed := before - kit.BytesOf(t, p.Store, store.Pack)
-	require.InEpsilon(t, together[len(ids)-1].Stored, freed, 0.25, "the rest is tables of packs and new frames")
+	require.InEpsilon(t, own.Stored, freed, 0.25, "the rest is tables of packs and new frames")
 
 	err = p.With(func(r *repo.Repository) error {
-		_, err := prune.Unique(t.Context(), r, prune.Options{}, slices.Clone(ids))
+		_, err := prune.Unique(t.Context(), r, prune.Options{}, last)
 		return err
 	})
 	require.True(t, errors.Is(err, repo.ErrNoSnapshot), "%v", err)
