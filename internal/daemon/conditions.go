@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/job"
 	"github.com/tidemark-backup/tidemark/internal/machinestate"
 	"github.com/tidemark-backup/tidemark/internal/record"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/store/location"
 )
 
@@ -24,41 +25,46 @@ func (s *service) machinePower() machinestate.Power {
 	return *s.power
 }
 
-// blocked returns why a job cannot run now; "" if it can. A run that a person started ignores what saves power, money
-// and quiet.
-func (s *service) blocked(j *live, now time.Time) string {
+// obstacle is why a job cannot run; the zero value: it can.
+type obstacle struct {
+	text string
+	disk bool // the disk of its repository is not mounted
+}
+
+// blocked returns why a job cannot run now. A run that a person started ignores what saves power, money and quiet.
+func (s *service) blocked(j *live, now time.Time) obstacle {
 	o := j.job.Spec.Job()
 	switch {
 	case j.Paused:
-		return "paused by hand"
+		return obstacle{text: "paused by hand"}
 	case !s.asleep.IsZero():
-		return "the machine is about to sleep"
+		return obstacle{text: "the machine is about to sleep"}
 	}
 	if disk := s.missingDisk(j); disk != "" {
-		return fmt.Sprintf("the disk %s is not mounted", disk)
+		return obstacle{fmt.Sprintf("the disk %s is not mounted", disk), true}
 	}
 	if j.byHand() {
-		return ""
+		return obstacle{}
 	}
 	quiet, _ := job.ParseQuiet(o.QuietHours) // Load has checked it, and the state of power
 	if until := quiet.Until(now); !until.IsZero() {
-		return "quiet hours until " + until.Format("Mon 15:04")
+		return obstacle{text: "quiet hours until " + until.Format("Mon 15:04")}
 	}
 	if why := onBattery(o.OnBattery, s.machinePower()); why != "" {
-		return why
+		return obstacle{text: why}
 	}
 	if o.OnMetered == "pause" && j.remote && s.machinePower().Metered {
-		return "the network is metered"
+		return obstacle{text: "the network is metered"}
 	}
-	return ""
+	return obstacle{}
 }
 
 // byHand reports whether a person started the run.
 func (j *live) byHand() bool {
 	if j.run != nil {
-		return j.run.rec.Trigger == "hand"
+		return j.run.rec.Trigger == event.ByHand
 	}
-	return j.trigger == "hand"
+	return j.trigger == event.ByHand
 }
 
 // onBattery returns why a job with this option cannot run.
@@ -74,12 +80,12 @@ func onBattery(option string, p machinestate.Power) string {
 }
 
 // wait reports why a due job does not start, once for each reason.
-func (s *service) wait(j *live, why string) {
+func (s *service) wait(j *live, why obstacle) {
 	if j.waits == why {
 		return
 	}
 	j.waits = why
-	s.send(&record.Event{Kind: record.Waiting, Job: j.job.Name, Text: why})
+	s.send(&record.Event{Kind: record.Waiting, Job: j.job.Name, Text: why.text})
 }
 
 // mostRuns bounds the runs that began within shortRun, since each step needs memory. One that takes long, or hangs,
@@ -98,13 +104,13 @@ func (s *service) startDue(now time.Time) {
 	slices.SortStableFunc(queue, func(a, b *live) int { return a.due.Compare(b.due) })
 	for _, j := range queue {
 		s.examine(j)
-		if why := s.blocked(j, now); why != "" {
+		if why := s.blocked(j, now); why.text != "" {
 			s.wait(j, why)
 			s.skip(j, now)
 			continue
 		}
 		if why := s.crowded(j, now); why != "" {
-			s.wait(j, why)
+			s.wait(j, obstacle{text: why})
 			continue
 		}
 		if j.run == nil {
@@ -153,7 +159,7 @@ func (s *service) crowded(j *live, now time.Time) string {
 // skip leaves a time of the schedule out if the disk is away and its return is no reason to run.
 func (s *service) skip(j *live, now time.Time) {
 	o := j.job.Spec.Job()
-	if j.run != nil || j.Paused || o.OnAppear || j.trigger == "hand" || s.missingDisk(j) == "" {
+	if j.run != nil || j.Paused || o.OnAppear || j.trigger == event.ByHand || s.missingDisk(j) == "" {
 		return
 	}
 	s.drop(j, now)
@@ -174,7 +180,7 @@ func (s *service) missingDisk(j *live) string {
 
 // drop gives up a run that has not begun; the schedule counts from now.
 func (s *service) drop(j *live, now time.Time) {
-	j.Began, j.Retry, j.Away, j.due, j.waits = now, nil, false, time.Time{}, ""
+	j.Began, j.Retry, j.Away, j.due, j.waits = now, nil, false, time.Time{}, obstacle{}
 }
 
 // suspendRuns stops the steps of runs that must not go on now; their work so far is kept.
@@ -183,7 +189,7 @@ func (s *service) suspendRuns(now time.Time) {
 		if j.run == nil || j.run.process == nil || j.run.end != running {
 			continue
 		}
-		if why := s.blocked(j, now); why != "" {
+		if why := s.blocked(j, now); why.text != "" {
 			j.run.end = suspended
 			s.wait(j, why)
 			j.run.process.Stop()
@@ -203,7 +209,7 @@ func (s *service) appeared() {
 			j.Retry = &soon
 		}
 		if j.due.IsZero() && !j.Retry.After(now) {
-			j.due, j.trigger = now, "appeared"
+			j.due, j.trigger = now, event.Appeared
 		}
 	}
 }

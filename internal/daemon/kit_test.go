@@ -272,7 +272,7 @@ func (w *world) started() []string {
 func (w *world) runs() (all []string) {
 	for _, e := range w.take() {
 		if e.Kind == record.Finished {
-			all = append(all, e.Run.Job+" "+e.Run.Trigger+" "+e.Run.Outcome)
+			all = append(all, e.Run.Job+" "+string(e.Run.Trigger)+" "+e.Run.Outcome)
 		}
 	}
 	return all

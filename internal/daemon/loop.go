@@ -46,9 +46,9 @@ type live struct {
 	*memory
 	job      *job.Job
 	due      time.Time // since when the job is due; zero: it is not
-	trigger  string    // why, as in event.Run
+	trigger  event.Trigger
 	run      *run      // nil: none
-	waits    string    // why a due job does not start, as it was reported
+	waits    obstacle  // why a due job does not start, as it was reported
 	invalid  string    // why its stanza is not valid any more; it runs as it was
 	remote   bool      // the repository is on another machine
 	settling bool      // what a killed run owes is run
@@ -342,7 +342,7 @@ func (s *service) describe(j *live, now time.Time) event.DaemonJob {
 	case j.run != nil && j.run.process != nil:
 		d.State, d.Step, d.PID = "running", j.run.step.Name, j.run.process.PID()
 	case j.run != nil || !j.due.IsZero():
-		d.State, d.WaitsFor = "waiting", j.waits
+		d.State, d.WaitsFor = "waiting", j.waits.text
 		if j.run == nil {
 			d.Next = known(j.due)
 		}

@@ -7,16 +7,11 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/record"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 )
 
-// source is a source of a backup, as its summary has it.
-type source struct {
-	Path  string `json:"path"`
-	State string `json:"state"` // as in event.BackupSummary
-}
-
-// away reports whether nothing of the source is in the snapshot.
-func (s *source) away() bool {
+// sourceAway reports whether nothing of a source is in the snapshot.
+func sourceAway(s *event.Source) bool {
 	return s.State == "missing" || s.State == "unreadable" || s.State == "empty"
 }
 
@@ -80,8 +75,8 @@ func (m *memory) alert(outcome, cause string) {
 func (r *run) away() string {
 	var all []string
 	for i := range r.sources {
-		if s := &r.sources[i]; s.away() {
-			all = append(all, "source "+s.Path+" is "+s.State)
+		if s := &r.sources[i]; sourceAway(s) {
+			all = append(all, "source "+s.Text+" is "+s.State)
 		}
 	}
 	return strings.Join(all, "\n")

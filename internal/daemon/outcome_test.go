@@ -166,7 +166,8 @@ func TestIncompleteNamesSourcesAndObjects(t *testing.T) {
 	}
 	require.NoError(t, os.Chmod(path, 0o600))
 	r := run{rec: event.Run{ID: "r1"}, job: makeJob(t, "home", hourly(), "KEEPSNAPSHOTS all"),
-		sources: []source{{"/a", "ok"}, {"/b", "unreadable"}}}
+		sources: []event.Source{{Path: event.NewPath("/a"), State: "whole"},
+			{Path: event.NewPath("/b"), State: "unreadable"}}}
 	require.Equal(t, "source /b is unreadable\n/x: open: no\n'tidemark log --run r1 --failed' lists them",
 		r.describeLack("", &Failures{Count: 1, First: []string{"/x: open: no"}}))
 	require.Equal(t, "source /b is unreadable", r.describeLack("it is incomplete", &Failures{}))
@@ -203,7 +204,7 @@ func TestTheVerdictIsTrue(t *testing.T) {
 			case 'i':
 				r.backup = exitIncomplete
 			case 's', 't':
-				r.backup, r.sources = exitIncomplete, []source{{string(c), "missing"}}
+				r.backup, r.sources = exitIncomplete, []event.Source{{Path: event.NewPath(string(c)), State: "missing"}}
 			case 'x':
 				r.end = stopped
 			}

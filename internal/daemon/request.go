@@ -120,9 +120,9 @@ func (s *service) startByHand(j *live) error {
 	case j.run != nil && j.run.process != nil:
 		return fmt.Errorf("job %s is running already", j.job.Name)
 	case j.run != nil: // it goes on now
-		j.run.rec.Trigger = "hand"
+		j.run.rec.Trigger = event.ByHand
 	default:
-		j.due, j.trigger = s.Clock.Now(), "hand"
+		j.due, j.trigger = s.Clock.Now(), event.ByHand
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ type run struct {
 	backup    int       // exit code of the backup; -1: none has ended
 	failure   string    // why the run failed; "": it did not
 	proven    time.Time // LastProven when the run began
-	sources   []source
+	sources   []event.Source
 	lacks     string // what the snapshot lacks
 	waits     string // why retention waits, as the backup says; "": it does not
 	gone      bool   // the target could not be reached
@@ -85,14 +85,14 @@ func (r *run) copy() *event.Run {
 
 // begin begins the run of a job that is due.
 func (s *service) begin(j *live, now time.Time) {
-	if strings.HasPrefix(j.waits, "the disk ") {
-		j.trigger = "appeared"
+	if j.waits.disk {
+		j.trigger = event.Appeared
 	}
 	id := now.UTC().Format("20060102T150405Z") + "-" + strings.ToLower(rand.Text()[:8])
 	r := &run{job: j.job, backup: -1, reported: now, proven: j.LastProven,
 		rec: event.Run{Type: "run", Version: 1, ID: id, Job: j.job.Name, Trigger: j.trigger, Start: now,
 			Steps: []event.RunStep{}}}
-	j.run, j.Running, j.Retry, j.waits = r, &r.rec, nil, ""
+	j.run, j.Running, j.Retry, j.waits = r, &r.rec, nil, obstacle{}
 	j.count(j.due) // after a small step back of the clock, it is in the future
 	j.count(now)
 	s.save()
@@ -109,7 +109,7 @@ func (m *memory) count(t time.Time) {
 
 // resume continues a run that waited.
 func (s *service) resume(j *live) {
-	j.run.end, j.waits = running, ""
+	j.run.end, j.waits = running, obstacle{}
 	if j.run.backup < 0 {
 		j.count(s.Clock.Now()) // the backup begins only now
 	}
@@ -131,7 +131,7 @@ func (s *service) advance(j *live) {
 	case r.end == suspended:
 		return
 	}
-	if why := cmp.Or(s.blocked(j, now), s.crowded(j, now)); why != "" {
+	if why := cmp.Or(s.blocked(j, now), obstacle{text: s.crowded(j, now)}); why.text != "" {
 		r.end = suspended
 		s.wait(j, why)
 		return
@@ -218,12 +218,12 @@ func (s *service) judge(j *live, result Result) {
 	r, now, began := j.run, s.Clock.Now(), j.run.stepStart
 	code := result.ExitCode
 	message := cmp.Or(result.Message, unexplained(code, r.rec.ID))
-	var summary struct {
-		Snapshot string   `json:"snapshot_id"`
-		Sources  []source `json:"sources"`
-		Waits    string   `json:"retention_waits"`
-		Pending  bool     `json:"pending"`
-		Warnings []string `json:"warnings"`
+	var summary struct { // of a backup or a prune
+		Snapshot string         `json:"snapshot_id"`
+		Sources  []event.Source `json:"sources"`
+		Waits    string         `json:"retention_waits"`
+		Pending  bool           `json:"pending"`
+		Warnings []string       `json:"warnings"`
 	}
 	if len(result.Summary) > 0 {
 		_ = json.Unmarshal(result.Summary, &summary) // what cannot be read stays zero
@@ -241,7 +241,7 @@ func (s *service) judge(j *live, result Result) {
 		r.lacks = r.describeLack(message, &result.Failures)
 		r.gone = code == exitNoRepo || code == exitFailed && j.remote && !r.full && !r.saved()
 		// Without a reason that lasts, it may succeed soon.
-		r.retry = !r.saved() && (r.gone || code >= exitSignal || code == exitFailed && r.rec.Trigger != "retry")
+		r.retry = !r.saved() && (r.gone || code >= exitSignal || code == exitFailed && r.rec.Trigger != event.Retried)
 	case "forget":
 		j.Unused = j.Unused || result.Removed > 0
 	case "prune":
@@ -297,7 +297,7 @@ func (s *service) finish(j *live) {
 	}
 	j.Away = r.gone && j.Retry != nil
 	j.run, j.Running, j.LastRun = nil, nil, r.copy()
-	j.due, j.trigger, j.waits = time.Time{}, "", ""
+	j.due, j.trigger, j.waits = time.Time{}, "", obstacle{}
 	j.align(s.Clock.Now()) // the option file may have changed while it ran
 	s.passOn(j, r.rec.Trigger)
 	s.left = slices.DeleteFunc(s.left, func(other *live) bool { return other == j })

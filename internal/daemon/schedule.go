@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/job"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 )
 
 const (
@@ -68,10 +69,10 @@ func (m *memory) correct(s job.Schedule, now time.Time) {
 }
 
 // dueTime returns when a job that does not run is due next, and why; zero: never.
-func (s *service) dueTime(j *live) (at time.Time, trigger string) {
-	at, trigger = s.next(j), "schedule"
+func (s *service) dueTime(j *live) (at time.Time, trigger event.Trigger) {
+	at, trigger = s.next(j), event.BySchedule
 	if j.Retry != nil && (at.IsZero() || !j.Retry.After(at)) {
-		return *j.Retry, "retry"
+		return *j.Retry, event.Retried
 	}
 	return at, trigger
 }
@@ -87,8 +88,8 @@ func (s *service) notice(now time.Time) {
 		if at.IsZero() || at.After(now) {
 			continue
 		}
-		if trigger == "schedule" && now.Sub(at) > late {
-			trigger = "missed"
+		if trigger == event.BySchedule && now.Sub(at) > late {
+			trigger = event.Missed
 		}
 		j.due, j.trigger = at, trigger
 	}

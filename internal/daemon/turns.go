@@ -1,6 +1,10 @@
 package daemon
 
-import "time"
+import (
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/report/event"
+)
 
 // Several repositories of one job are jobs of one group, which are due at the same time.
 
@@ -17,13 +21,13 @@ func (s *service) mates(j *live) (all []*live) {
 // takeTurns leaves one due job of each group: of those that can run, the one whose last backup is the oldest. Others
 // that can run wait for the next time of the schedule. Those that cannot run stay due.
 func (s *service) takeTurns(now time.Time) {
-	ready := func(j *live) bool { return j.run == nil && !j.due.IsZero() && s.blocked(j, now) == "" }
+	ready := func(j *live) bool { return j.run == nil && !j.due.IsZero() && s.blocked(j, now) == (obstacle{}) }
 	for _, j := range s.jobs {
 		for _, mate := range s.mates(j) {
 			if !ready(j) {
 				break
 			}
-			runs := mate.run != nil && j.trigger != "hand"
+			runs := mate.run != nil && j.trigger != event.ByHand
 			if runs || ready(mate) && mate.LastBackup.Before(j.LastBackup) {
 				s.drop(j, now)
 			} else if ready(mate) {
@@ -35,13 +39,13 @@ func (s *service) takeTurns(now time.Time) {
 
 // passOn lets the others of a group run after one that did not reach its repository. It is no reason for a notification
 // while another of the group can run and does not fail.
-func (s *service) passOn(j *live, trigger string) {
+func (s *service) passOn(j *live, trigger event.Trigger) {
 	if !j.Away {
 		return
 	}
 	now := s.Clock.Now()
 	for _, mate := range s.mates(j) {
-		if mate.Failures == 0 && s.blocked(mate, now) == "" {
+		if mate.Failures == 0 && s.blocked(mate, now) == (obstacle{}) {
 			j.Alert, j.Cause = "", ""
 		}
 		if mate.run == nil && mate.Retry == nil && mate.due.IsZero() {

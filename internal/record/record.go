@@ -32,7 +32,7 @@ type Event struct {
 	At      time.Time
 	Kind    Kind
 	Job     string // "": the service itself
-	Trigger string // as in event.Run
+	Trigger event.Trigger
 	Step    string
 	Text    string
 	Alert   string // of Finished: people are notified of Failed, Incomplete or Recovered; of Warned: "warning"; "": no

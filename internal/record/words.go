@@ -89,15 +89,15 @@ func after(text string) string {
 	return ": " + text
 }
 
-func starting(trigger string) string {
+func starting(trigger event.Trigger) string {
 	switch trigger {
-	case "hand":
+	case event.ByHand:
 		return "Starting manual backup"
-	case "missed":
+	case event.Missed:
 		return "Starting automatic backup: a scheduled time was missed"
-	case "appeared":
+	case event.Appeared:
 		return "Starting automatic backup: the destination is back"
-	case "retry":
+	case event.Retried:
 		return "Starting automatic backup: the last one failed"
 	}
 	return "Starting automatic backup"

@@ -66,7 +66,7 @@ func (r *Runs) Text(w io.Writer) error {
 		if run.Message != "" {
 			said = append([]string{run.Message}, said...)
 		}
-		t.add(run.Start.Local().Format(logTime), human.Printable(run.Job), human.Printable(run.Trigger),
+		t.add(run.Start.Local().Format(logTime), human.Printable(run.Job), human.Printable(string(run.Trigger)),
 			human.Printable(run.Outcome), human.Span(run.End.Sub(run.Start)), files, read, stored,
 			human.Harmless(strings.Join(said, "\n")))
 	}

@@ -50,7 +50,7 @@ type Run struct {
 	ID      string `json:"id"`           // unique in the record
 	Job     string `json:"job"`          // name
 	// `schedule`, `missed` (caught up), `appeared` (its target), `retry` or `hand`
-	Trigger string    `json:"trigger"`
+	Trigger Trigger   `json:"trigger"`
 	Start   time.Time `json:"start"` // of the first step
 	End     time.Time `json:"end"`   // of the last step
 	// `done`, `incomplete` (a snapshot without some objects), `failed`, `stopped` (by hand or because the service ended)
@@ -60,6 +60,18 @@ type Run struct {
 	Warnings []string  `json:"warnings,omitempty"` // of the backup, such as that most files of a source changed
 	Steps    []RunStep `json:"steps"`              // list of *steps*
 }
+
+// Trigger is why a run begins.
+type Trigger string
+
+// The triggers.
+const (
+	BySchedule Trigger = "schedule"
+	Missed     Trigger = "missed"   // a time of the schedule, caught up
+	Appeared   Trigger = "appeared" // the disk or the network of its target
+	Retried    Trigger = "retry"    // the run before failed
+	ByHand     Trigger = "hand"
+)
 
 // RunStep is one command of a run.
 type RunStep struct {
