@@ -52,16 +52,21 @@ type DiffOptions struct {
 // Only the differing parts of the trees are compared: a file that was copied from an equal part counts as added,
 // although it takes no space. The bytes of DiffLive are the sizes of files that differ.
 type DiffStats struct {
-	Changed        uint64 // files whose content or type differs
-	Added, Removed Side
+	Changed uint64 `json:"changed_files"` // in both with different content or type
+	// objects with `files`, `dirs`, `others` and `bytes`: chunks and trees that only one side needs, each counted once
+	// (after deduplication), before compression; with files of this machine: the sizes of the files that differ
+	Added   Side `json:"added"`
+	Removed Side `json:"removed"`
 }
 
 // Side counts what only one of the trees has.
 type Side struct {
-	Files, Dirs, Others uint64
-	DataBlobs           uint64 // unique; zero in a comparison with live files, as the next one
-	TreeBlobs           uint64 // unique pages of trees and of lists of chunks
-	Bytes               uint64 // of both, or of files
+	Files     uint64 `json:"files"`
+	Dirs      uint64 `json:"dirs"`
+	Others    uint64 `json:"others"`
+	DataBlobs uint64 `json:"-"`     // unique; zero in a comparison with live files, as the next one
+	TreeBlobs uint64 `json:"-"`     // unique pages of trees and of lists of chunks
+	Bytes     uint64 `json:"bytes"` // of both, or of files
 }
 
 func (s *Side) count(t tree.Type) {

@@ -21,15 +21,16 @@ var (
 // unknown is the version of a build without a tag and without version control.
 const unknown = "devel"
 
-// Info describes a build. Commit and Date are empty if the build does not know them.
+// Info describes a build. Version has no leading v. Commit and Date are empty if the build does not know them.
 type Info struct {
-	Version  string    // without a leading v
-	Commit   string    // full hash
-	Date     time.Time // of the commit, UTC
-	Modified bool      // the source differs from the commit
-	Go       string
-	OS, Arch string
-	Format   int // newest repository format that the build reads and writes
+	Version  string    `json:"version"`
+	Go       string    `json:"go_version"`
+	OS       string    `json:"go_os"`
+	Arch     string    `json:"go_arch"`
+	Commit   string    `json:"commit,omitempty"`   // full hash
+	Date     time.Time `json:"date,omitzero"`      // of the commit, UTC
+	Modified bool      `json:"modified,omitempty"` // true if the source differs from it
+	Format   int       `json:"format_version"`     // newest repository format
 }
 
 // Read returns the description of the running program.

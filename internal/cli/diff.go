@@ -83,7 +83,7 @@ func (a *app) diffSnapshots(ctx context.Context, r *repo.Repository, f diffFlags
 	if err != nil {
 		return err
 	}
-	return a.print.Report(&output.DiffStats{From: sides[0].ID.String(), To: sides[1].ID.String(), Stats: stats})
+	return a.print.Report(&output.DiffStats{From: sides[0].ID.String(), To: sides[1].ID.String(), DiffStats: stats})
 }
 
 // change prints one difference.
@@ -157,7 +157,7 @@ func (a *app) diffLive(ctx context.Context, r *repo.Repository, f diffFlags, arg
 	if err != nil {
 		return err
 	}
-	err = a.print.Report(&output.DiffStats{From: id, To: target, Live: true, Stats: stats})
+	err = a.print.Report(&output.DiffStats{From: id, To: target, Live: true, DiffStats: stats})
 	if err == nil && unread > 0 {
 		err = errors.New("some files could not be read, see above; they are left out")
 	}

@@ -29,7 +29,7 @@ The next 'tidemark prune' removes replaced index files.`,
 		return a.repairing(ctx, dry, func(r *repo.Repository, opt repair.Options) error {
 			res, err := repair.Index(ctx, r, opt)
 			if res != nil {
-				err = errors.Join(err, a.print.Print(&output.RepairedIndex{Result: res, DryRun: dry}))
+				err = errors.Join(err, a.print.Print(&output.RepairedIndex{IndexResult: res, DryRun: dry}))
 			}
 			if err != nil {
 				return err

@@ -33,7 +33,7 @@ once no snapshot needs data that only this pack has. The exit code is 1 if data 
 				return err
 			}
 			err = a.printLosses(&res.Losses, "back up what still exists, then run 'tidemark repair snapshots'")
-			return errors.Join(a.print.Print(&output.RepairedPacks{Result: res, DryRun: dry}), err)
+			return errors.Join(a.print.Print(&output.RepairedPacks{PacksResult: res, DryRun: dry}), err)
 		})
 	}, options.GroupPolicy, options.GroupCompression)
 	c.Flags().BoolVarP(&dry, "dry-run", "n", false, "change nothing, only report what would be done")

@@ -33,7 +33,7 @@ that it stores again is not lost.`,
 			for _, loss := range res.Losses.List {
 				err = errors.Join(err, a.print.Print(&output.Loss{Loss: loss}))
 			}
-			err = errors.Join(err, a.print.Print(&output.RepairedSnapshots{Result: res, DryRun: dry}))
+			err = errors.Join(err, a.print.Print(&output.RepairedSnapshots{SnapshotsResult: res, DryRun: dry}))
 			if err == nil && slices.ContainsFunc(res.Replaced, func(s repair.Replaced) bool { return s.Kept }) {
 				err = errors.New("some snapshots cannot be read at all: remove them with 'tidemark repair snapshots --drop'")
 			}

@@ -46,11 +46,4 @@ func (v versionRecord) Text(w io.Writer) error {
 }
 
 // Events returns the record.
-func (v versionRecord) Events() []any {
-	record := &event.Version{Type: "version", Version: v.Version, Commit: v.Commit, Modified: v.Modified, GoVersion: v.Go,
-		GoOS: v.OS, GoArch: v.Arch, FormatVersion: v.Format}
-	if !v.Date.IsZero() {
-		record.Date = &v.Date
-	}
-	return []any{record}
-}
+func (v versionRecord) Events() []any { return []any{event.Of("version", buildinfo.Info(v))} }

@@ -46,10 +46,14 @@ type Snapshot struct {
 
 // Result is the outcome of a run.
 type Result struct {
-	SameKey                bool // blobs kept their IDs
-	Copied, There, Failed  uint64
-	Blobs, Trees           uint64 // stored: chunks of files; pages of trees and of lists of chunks
-	BlobBytes, BytesStored uint64 // bytes of those chunks before compression; growth of the destination
+	Copied      uint64 `json:"snapshots_copied"`
+	There       uint64 `json:"snapshots_skipped"` // copied earlier
+	Failed      uint64 `json:"snapshots_failed"`
+	SameKey     bool   `json:"same_key"`   // true if both share a master key
+	Blobs       uint64 `json:"data_blobs"` // stored
+	Trees       uint64 `json:"tree_blobs"`
+	BlobBytes   uint64 `json:"data_added"`   // their bytes before compression
+	BytesStored uint64 `json:"bytes_stored"` // growth of the repository
 }
 
 // copier is one run.

@@ -45,11 +45,13 @@ type Options struct {
 
 // Result is how it ended.
 type Result struct {
-	Files, Bytes uint64      // chosen
-	Live         uint64      // of these, compared with the unchanged file on this machine
-	PassedOver   uint64      // not restored, since there is no space for them
-	Failed       uint64      // of Files: not restored, or other than they should be; the ledger has one failure or more
-	Damaged      []format.ID // packs that could not be read
+	Files      uint64 `json:"files"` // restored and verified
+	Bytes      uint64 `json:"bytes"`
+	Live       uint64 `json:"files_compared_live"` // also with the live file
+	PassedOver uint64 `json:"files_skipped"`       // no space
+	Failed     uint64 `json:"files_failed"`        // failed or different
+
+	Damaged []format.ID `json:"-"` // packs that could not be read
 }
 
 // errLive: the repository holds something else than the disk.

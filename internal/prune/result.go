@@ -21,21 +21,26 @@ func (a Amount) And(b Amount) Amount { return Amount{a.Packs + b.Packs, a.Bytes 
 //
 //	Before - Deleted = Kept;  Kept + Written = After;  Deleted - Written + Index = Freed
 type Result struct {
-	Snapshots uint64 // that were followed
+	Counts
 	Before    Amount // all packs, at the beginning
 	Deleted   Amount // packs that were removed
 	Written   Amount // packs that were written; a dry run estimates their bytes, but not their number
-	Index     int64  // bytes by which the index is smaller; unknown in a dry run
-	Freed     int64  // bytes by which packs and index are smaller: Deleted less Written, and Index
 	Repacked  Amount // packs whose live blobs were repacked
-	Rewritten uint64 // bytes of those blobs
 	Marked    Amount // packs without live blobs that this prune has marked
 	Pending   Amount // packs that are doomed and not removed yet
-	Revived   uint64 // packs that were doomed, and are needed again
-	Unused    uint64 // unneeded bytes in packs that stay
-	Damaged   uint64 // packs that could not be read and stay
 	Waiting   []session.Other
 	Postponed bool // more packs are to be repacked than one round has space for
+}
+
+// Counts are the figures of a Result that are no amounts of packs.
+type Counts struct {
+	Snapshots uint64 `json:"snapshots"`         // traversed
+	Index     int64  `json:"index_bytes_freed"` // index alone, packs and index; unknown in a dry run
+	Freed     int64  `json:"bytes_freed"`       // negative if they grew
+	Rewritten uint64 `json:"bytes_rewritten"`   // used data of repacked packs before compression
+	Revived   uint64 `json:"packs_revived"`     // marked but needed
+	Damaged   uint64 `json:"packs_damaged"`     // unreadable, kept
+	Unused    uint64 `json:"bytes_unused"`      // unused data in packs that stay
 }
 
 // Kept is the packs of the beginning that still exist.

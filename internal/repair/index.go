@@ -20,15 +20,15 @@ import (
 
 // IndexResult is what a repair of the index found and did.
 type IndexResult struct {
-	Packs    uint64      // on the target
-	Segments uint64      // of the index that count
-	Damaged  uint64      // segments that cannot be read
-	Unnamed  uint64      // packs that no segment named
-	Wrong    uint64      // packs that a segment describes otherwise than their own table
-	Walked   uint64      // packs whose own table is damaged, so that their frames were read
-	Lost     []format.ID // packs that lost a part
-	Absent   []format.ID // packs that the index names, that are missing or cut off, and not stored again in full
-	Written  uint64      // segments; of a dry run: 0
+	Packs    uint64      `json:"packs"`               // examined
+	Segments uint64      `json:"index_files"`         // in use
+	Damaged  uint64      `json:"index_files_damaged"` // unreadable of these
+	Written  uint64      `json:"index_files_written"` // new
+	Unnamed  uint64      `json:"packs_not_indexed"`   // missing from the index
+	Wrong    uint64      `json:"packs_misindexed"`    // described wrongly
+	Walked   uint64      `json:"packs_rescanned"`     // own table damaged, frames readable
+	Lost     []format.ID `json:"damaged_packs"`       // lists
+	Absent   []format.ID `json:"missing_packs"`
 }
 
 // OK reports whether there is nothing to repair.

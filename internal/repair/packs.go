@@ -18,17 +18,17 @@ import (
 
 // Salvaged is what became of one damaged pack.
 type Salvaged struct {
-	ID      format.ID
-	Missing bool   // it is not there at all, or nothing says where its frames are
-	Frames  uint64 // that it has
-	Bad     uint64 // of these, frames that cannot be read
-	Saved   uint64 // blobs that were stored again; what lies in other packs too is not
+	ID      format.ID `json:"id"`      // the pack
+	Missing bool      `json:"missing"` // true if nothing of it is readable
+	Frames  uint64    `json:"frames"`  // counts
+	Bad     uint64    `json:"frames_damaged"`
+	Saved   uint64    `json:"blobs_saved"`
 }
 
 // PacksResult is what a repair of packs found and did.
 type PacksResult struct {
-	Packs  []Salvaged
-	Losses Losses // what cannot be had any more
+	Packs  []Salvaged `json:"salvaged"` // list of *salvaged*
+	Losses Losses     `json:"-"`        // what cannot be had any more
 }
 
 // Packs reads the packs again that marks name as missing or damaged, and stores what can be read of them in other

@@ -18,16 +18,17 @@ type SnapshotOptions struct {
 
 // Replaced is a snapshot that lost something.
 type Replaced struct {
-	Old, New format.ID // New is zero in a dry run, and where nothing was left
-	Dropped  bool      // removed without a replacement
-	Kept     bool      // nothing of it can be read, and it was not to be dropped
+	Old     format.ID `json:"id"`                   // old snapshot
+	New     format.ID `json:"replaced_by,omitzero"` // new one
+	Dropped bool      `json:"dropped"`              // true if removed without a replacement
+	Kept    bool      `json:"kept"`                 // true if unreadable and kept
 }
 
 // SnapshotsResult is what a repair of snapshots found and did.
 type SnapshotsResult struct {
-	Snapshots uint64 // examined
-	Replaced  []Replaced
-	Losses    Losses
+	Snapshots uint64     `json:"snapshots"` // examined
+	Replaced  []Replaced `json:"replaced"`  // list of *replaced*
+	Losses    Losses     `json:"-"`
 }
 
 // Snapshots follows all snapshots and replaces those that have lost something. In the replacement the lost files are

@@ -27,13 +27,13 @@ type Manager interface {
 
 // State is the state of the service as its manager reports it.
 type State struct {
-	Manager   string // "systemd" or "launchd"
-	Path      string // of the definition
-	Installed bool
-	Enabled   string // such as "enabled"
-	Active    string // such as "active"; "" if unknown
-	Sub       string // such as "running"
-	Since     string // "" if it does not run
+	Manager   string `json:"manager"`           // `systemd` or `launchd`
+	Path      string `json:"path"`              // of the unit or the property list
+	Installed bool   `json:"installed"`         // true if that file exists
+	Enabled   string `json:"enabled,omitempty"` // such as `enabled`: it starts by itself
+	Active    string `json:"active,omitempty"`  // such as `active`
+	Sub       string `json:"sub,omitempty"`     // such as `running`
+	Since     string `json:"since,omitempty"`   // if it runs, as systemd prints it
 }
 
 // New returns the manager of this system, for the system or for the user of env.

@@ -89,7 +89,8 @@ func TestEventsOfGates(t *testing.T) {
 	require.ErrorIs(t, err, ErrNoGates)
 
 	_, _ = l.Write([]byte("ething else\"}\n"))
-	require.NoError(t, w.Write(event.NewBackupSummary(totals(3, 120), "", false)))
+	require.NoError(t, w.Write(&event.BackupSummary{Type: "summary", TotalDuration: 3,
+		Figures: event.NewFigures(totals(3, 120))}))
 	g, took, err := l.End()
 	require.NoError(t, err)
 	require.Equal(t, uint64(120), g.Charged)

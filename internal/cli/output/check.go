@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/check"
 	"github.com/tidemark-backup/tidemark/internal/report"
@@ -128,22 +129,29 @@ func (c *Check) Events() []any {
 		return nil
 	}
 	t := c.Ledger.Snapshot()
-	broken := []string{}
-	index := false
+	s := &CheckSummary{NumErrors: c.problems(), BrokenPacks: []string{}, Ending: event.NewEnding(&t)}
 	for _, p := range c.Result.Problems {
 		switch p.Kind {
 		case check.Pack:
 			_, id, _ := strings.Cut(p.Object, " ")
-			broken = append(broken, id)
+			s.BrokenPacks = append(s.BrokenPacks, id)
 		case check.Index:
-			index = true
+			s.RepairIndex = true
 		}
 	}
-	s := event.NewCheckSummary(&t, broken)
-	s.NumErrors = c.problems()
-	s.RepairIndex = s.RepairIndex || index
 	if p := &c.Result.Proven; !p.Checked.IsZero() {
 		s.Unproven, s.Since = &p.Unproven, stamped(p.Since)
 	}
-	return []any{s}
+	return []any{event.Of("summary", s)}
+}
+
+// CheckSummary ends a check.
+type CheckSummary struct {
+	NumErrors   uint64     `json:"num_errors"`           // problems, each an `error`
+	BrokenPacks []string   `json:"broken_packs"`         // list
+	RepairIndex bool       `json:"suggest_repair_index"` // true if that would help
+	Prune       bool       `json:"suggest_prune"`
+	Unproven    *uint64    `json:"packs_unverified,omitempty"` // packs never read back by a check on this machine
+	Since       *time.Time `json:"verified_since,omitempty"`   // all others were, at this time or later
+	event.Ending
 }

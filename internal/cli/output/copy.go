@@ -8,6 +8,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
 // CopiedSnapshot is what became of one snapshot that was to be copied.
@@ -36,14 +37,20 @@ func (c *CopiedSnapshot) Text(w io.Writer) error {
 
 // Events returns its record.
 func (c *CopiedSnapshot) Events() []any {
-	e := &event.CopiedSnapshot{Type: "copied", Original: c.Source.ID.String(), There: c.There, DryRun: c.DryRun}
-	if !c.Copy.IsZero() {
-		e.ID = c.Copy.String()
-	}
+	e := &Copy{DryRun: c.DryRun, ID: c.Copy, Original: c.Source.ID, There: c.There}
 	if c.Err != nil {
 		e.Error = c.Err.Error()
 	}
-	return []any{e}
+	return []any{event.Of("copied", e)}
+}
+
+// Copy is the record of a CopiedSnapshot.
+type Copy struct {
+	DryRun   bool      `json:"dry_run,omitempty"`
+	ID       format.ID `json:"snapshot_id,omitzero"` // ID of the copy
+	Original format.ID `json:"original"`             // source snapshot
+	There    bool      `json:"already_copied"`       // true if copied earlier
+	Error    string    `json:"error,omitempty"`      // data lost in the source; not copied
 }
 
 // Copied ends a copy.
@@ -78,10 +85,13 @@ func (c *Copied) Text(w io.Writer) error {
 
 // Events returns the summary.
 func (c *Copied) Events() []any {
-	r, t := c.Result, c.Ledger.Snapshot()
-	return []any{&event.CopySummary{
-		Type: "summary", DryRun: c.DryRun, Copied: r.Copied, There: r.There, Failed: r.Failed, SameKey: r.SameKey,
-		DataBlobs: r.Blobs, TreeBlobs: r.Trees, DataAdded: r.BlobBytes, BytesStored: r.BytesStored,
-		SecondsElapsed: uint64(t.Elapsed.Seconds()), Figures: event.NewFigures(&t),
-	}}
+	t := c.Ledger.Snapshot()
+	return []any{event.Of("summary", &CopySummary{c.DryRun, c.Result, event.NewEnding(&t)})}
+}
+
+// CopySummary ends a copy.
+type CopySummary struct {
+	DryRun bool `json:"dry_run,omitempty"`
+	*copy.Result
+	event.Ending
 }

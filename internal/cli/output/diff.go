@@ -30,14 +30,15 @@ func (c *Change) Events() []any {
 
 // DiffStats ends a diff.
 type DiffStats struct {
-	From, To string // IDs of snapshots
-	Live     bool   // compared with this machine: To is a folder there, "" for the sources
-	Stats    browse.DiffStats
+	From string `json:"source_snapshot"`
+	To   string `json:"target_snapshot"` // ID; a folder of this machine; empty: the files of this machine
+	Live bool   `json:"-"`               // compared with this machine
+	browse.DiffStats
 }
 
 // Text writes the totals of what was added and removed.
 func (d *DiffStats) Text(w io.Writer) error {
-	s := d.Stats
+	s := &d.DiffStats
 	_, err := fmt.Fprintf(w, "\n%-8s  %12s  %12s  %12s  %12s\n", "", "files", "directories", "others", "data")
 	for _, side := range []struct {
 		name string
@@ -59,10 +60,4 @@ func (d *DiffStats) Text(w io.Writer) error {
 }
 
 // Events returns the statistics record.
-func (d *DiffStats) Events() []any {
-	side := func(s browse.Side) event.DiffSide {
-		return event.DiffSide{Files: s.Files, Dirs: s.Dirs, Others: s.Others, Bytes: s.Bytes}
-	}
-	return []any{&event.DiffStatistics{Type: "statistics", Source: d.From, Target: d.To,
-		ChangedFiles: d.Stats.Changed, Added: side(d.Stats.Added), Removed: side(d.Stats.Removed)}}
-}
+func (d *DiffStats) Events() []any { return []any{event.Of("statistics", d)} }

@@ -11,9 +11,9 @@ import (
 
 // Drilled is the end of a restore drill.
 type Drilled struct {
+	Snapshots int `json:"snapshots"` // sampled
 	*drill.Result
-	Snapshots int
-	Seed      uint64
+	Seed uint64 `json:"seed"` // for `--restore-sample-seed`
 }
 
 // Text writes a sentence.
@@ -34,9 +34,4 @@ func (d *Drilled) Text(w io.Writer) error {
 }
 
 // Events returns the record.
-func (d *Drilled) Events() []any {
-	return []any{&event.Drill{
-		Type: "drill", Snapshots: uint64(d.Snapshots), Files: d.Files, Bytes: d.Bytes, Live: d.Live, PassedOver: d.PassedOver,
-		Failed: d.Failed, Seed: d.Seed,
-	}}
-}
+func (d *Drilled) Events() []any { return []any{event.Of("drill", d)} }

@@ -87,7 +87,12 @@ func (f *FileSpaces) Events() (all []any) {
 }
 
 // Session describes the repository in the form of 'dsmc query session'.
-type Session struct{ Server, Node, User, Version string }
+type Session struct {
+	Server  string `json:"server_name"`    // where the repository is
+	Node    string `json:"node_name"`      // this machine
+	User    string `json:"user_name"`      // this user
+	Version string `json:"client_version"` // of tidemark
+}
 
 // Text writes a line for each field.
 func (s *Session) Text(w io.Writer) error {
@@ -99,6 +104,4 @@ func (s *Session) Text(w io.Writer) error {
 }
 
 // Events returns the record.
-func (s *Session) Events() []any {
-	return []any{&event.Session{Type: "session", Server: s.Server, Node: s.Node, User: s.User, Version: s.Version}}
-}
+func (s *Session) Events() []any { return []any{event.Of("session", s)} }

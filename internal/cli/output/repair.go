@@ -8,7 +8,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repair"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
-	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
 // Loss is an object of a snapshot that is lost.
@@ -27,13 +26,13 @@ func (l *Loss) Events() []any {
 
 // RepairedIndex is what a repair of the index did.
 type RepairedIndex struct {
-	Result *repair.IndexResult
-	DryRun bool
+	DryRun bool `json:"dry_run,omitempty"`
+	*repair.IndexResult
 }
 
 // Text writes what was found and done.
 func (i *RepairedIndex) Text(w io.Writer) error {
-	r := i.Result
+	r := i.IndexResult
 	var b strings.Builder
 	fmt.Fprintf(&b, "examined %s and %s\n", human.Plural(r.Packs, "pack"), human.Plural(r.Segments, "index file"))
 	for _, line := range []struct {
@@ -67,31 +66,24 @@ func (i *RepairedIndex) Text(w io.Writer) error {
 
 // Events returns the summary.
 func (i *RepairedIndex) Events() []any {
-	r := i.Result
-	return []any{&event.RepairIndexSummary{
-		Type: "summary", DryRun: i.DryRun, Packs: r.Packs, Segments: r.Segments, Damaged: r.Damaged, Written: r.Written,
-		Unnamed: r.Unnamed, Wrong: r.Wrong, Walked: r.Walked, DamagedPacks: idTexts(r.Lost), MissingPacks: idTexts(r.Absent),
-	}}
+	i.IndexResult.Lost, i.Absent = list(i.IndexResult.Lost), list(i.Absent)
+	return []any{event.Of("summary", i)}
 }
 
-func idTexts(ids []format.ID) []string {
-	texts := []string{}
-	for _, id := range ids {
-		texts = append(texts, id.String())
-	}
-	return texts
-}
+// list is all, and for scripts no null if it is empty.
+func list[T any](all []T) []T { return append([]T{}, all...) }
 
 // RepairedPacks is what a repair of packs did.
 type RepairedPacks struct {
-	Result *repair.PacksResult
-	DryRun bool
+	DryRun bool `json:"dry_run,omitempty"`
+	*repair.PacksResult
+	Lost uint64 `json:"objects_lost"` // files and folders that lost data
 }
 
 // Text writes a line for each pack, and the sum.
 func (p *RepairedPacks) Text(w io.Writer) error {
 	var b strings.Builder
-	for _, s := range p.Result.Packs {
+	for _, s := range p.Packs {
 		switch {
 		case s.Missing:
 			fmt.Fprintf(&b, "pack %s: missing or unreadable\n", s.ID.Short())
@@ -101,9 +93,9 @@ func (p *RepairedPacks) Text(w io.Writer) error {
 		}
 	}
 	switch {
-	case len(p.Result.Packs) == 0:
+	case len(p.Packs) == 0:
 		b.WriteString("no packs are marked as damaged; 'tidemark check --read-data' finds those that are\n")
-	case p.Result.Losses.Count() == 0:
+	case p.Losses.Count() == 0:
 		b.WriteString("no snapshot lost data\n")
 	}
 	_, err := io.WriteString(w, b.String())
@@ -112,28 +104,24 @@ func (p *RepairedPacks) Text(w io.Writer) error {
 
 // Events returns the summary.
 func (p *RepairedPacks) Events() []any {
-	s := &event.RepairPacksSummary{Type: "summary", DryRun: p.DryRun, Packs: []event.SalvagedPack{},
-		Lost: p.Result.Losses.Count()}
-	for _, one := range p.Result.Packs {
-		s.Packs = append(s.Packs, event.SalvagedPack{ID: one.ID.String(), Missing: one.Missing, Frames: one.Frames,
-			Bad: one.Bad, Saved: one.Saved})
-	}
-	return []any{s}
+	p.Lost, p.Packs = p.Losses.Count(), list(p.Packs)
+	return []any{event.Of("summary", p)}
 }
 
 // RepairedSnapshots is what a repair of snapshots did.
 type RepairedSnapshots struct {
-	Result *repair.SnapshotsResult
-	DryRun bool
+	DryRun bool `json:"dry_run,omitempty"`
+	*repair.SnapshotsResult
+	Lost uint64 `json:"objects_lost"` // files and folders that lost data
 }
 
 // Text writes a line for each snapshot that lost something, and the sum.
 func (r *RepairedSnapshots) Text(w io.Writer) error {
 	var b strings.Builder
-	if more := r.Result.Losses.More; more > 0 {
+	if more := r.Losses.More; more > 0 {
 		fmt.Fprintf(&b, "lost: %s\n", human.Plural(more, "more object"))
 	}
-	for _, s := range r.Result.Replaced {
+	for _, s := range r.Replaced {
 		switch {
 		case s.Kept:
 			fmt.Fprintf(&b, "snapshot %s: unreadable; it stays\n", s.Old.Short())
@@ -145,22 +133,14 @@ func (r *RepairedSnapshots) Text(w io.Writer) error {
 			fmt.Fprintf(&b, "snapshot %s: replaced by %s\n", s.Old.Short(), s.New.Short())
 		}
 	}
-	fmt.Fprintf(&b, "examined %s; lost data: %d\n", human.Plural(r.Result.Snapshots, "snapshot"),
-		len(r.Result.Replaced))
+	fmt.Fprintf(&b, "examined %s; lost data: %d\n", human.Plural(r.Snapshots, "snapshot"),
+		len(r.Replaced))
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
 // Events returns the summary.
 func (r *RepairedSnapshots) Events() []any {
-	s := &event.RepairSnapshotsSummary{Type: "summary", DryRun: r.DryRun, Snapshots: r.Result.Snapshots,
-		Replaced: []event.ReplacedSnapshot{}, Lost: r.Result.Losses.Count()}
-	for _, one := range r.Result.Replaced {
-		replaced := event.ReplacedSnapshot{ID: one.Old.String(), Dropped: one.Dropped, Kept: one.Kept}
-		if !one.New.IsZero() {
-			replaced.By = one.New.String()
-		}
-		s.Replaced = append(s.Replaced, replaced)
-	}
-	return []any{s}
+	r.Lost, r.Replaced = r.Losses.Count(), list(r.Replaced)
+	return []any{event.Of("summary", r)}
 }

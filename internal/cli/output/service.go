@@ -12,16 +12,11 @@ import (
 // Service is the state of the service in its service manager.
 type Service struct {
 	service.State
-	Changed bool
+	Changed bool `json:"changed,omitempty"` // of `install` and `uninstall`: true if the file changed
 }
 
 // Events returns the state.
-func (s *Service) Events() []any {
-	return []any{&event.Service{
-		Type: "service", Manager: s.Manager, Path: s.Path, Installed: s.Installed, Changed: s.Changed,
-		Enabled: s.Enabled, Active: s.Active, Sub: s.Sub, Since: s.Since,
-	}}
-}
+func (s *Service) Events() []any { return []any{event.Of("service", s)} }
 
 // Text writes the state and the file.
 func (s *Service) Text(w io.Writer) error {

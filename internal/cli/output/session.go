@@ -56,16 +56,33 @@ func (b *Backup) Brief() string {
 // Events returns the summary.
 func (b *Backup) Events() []any {
 	t := b.Ledger.Snapshot()
-	s := event.NewBackupSummary(&t, b.Brief(), b.DryRun)
-	s.FilesMended, s.RetentionWaits, s.Sources = b.Mended, b.Waits, []event.Source{}
-	s.Warnings = b.Warnings
+	return []any{b.summary(&t)}
+}
+
+func (b *Backup) summary(t *report.Totals) *event.BackupSummary {
+	d := t.Derive()
+	s := &event.BackupSummary{
+		Type: "summary", DryRun: b.DryRun, SnapshotID: b.Brief(), Workers: event.NewPoolSizes(t.PoolSizes),
+		FilesNew: t.Files.New, FilesChanged: t.Files.Changed, FilesUnmodified: t.Files.Unmodified,
+		FilesMended: b.Mended, DirsNew: t.Dirs.New, DirsChanged: t.Dirs.Changed, DirsUnmodified: t.Dirs.Unmodified,
+		OthersNew: t.Others.New, OthersChanged: t.Others.Changed, OthersSame: t.Others.Unmodified,
+		DataBlobs: t.Blobs.New, TreeBlobs: t.Trees.New,
+		DataAdded: t.Bytes.AfterDedup + t.Bytes.Trees, DataAddedPacked: t.Bytes.Stored,
+		TotalFiles: t.Files.New + t.Files.Changed + t.Files.Unmodified, TotalBytes: t.Bytes.Inspected,
+		BackupStart: t.Start, BackupEnd: t.Start.Add(t.Elapsed), TotalDuration: t.Elapsed.Seconds(),
+		ErrorCount: t.Failures, Sources: []event.Source{}, RetentionWaits: b.Waits, Warnings: b.Warnings,
+		Reductions: event.Reductions{
+			CompressedBy: d.CompressedBy, DedupReduction: d.DedupReduction, TotalReduction: d.TotalReduction,
+		},
+		Figures: event.NewFigures(t),
+	}
 	for i := range b.Sources {
 		f := &b.Sources[i]
 		s.Sources = append(s.Sources, event.Source{Path: event.NewPath(f.Path), State: f.State.String(), Files: f.Files,
 			Bytes: f.Bytes, Failed: f.Failed, ExpectedFiles: f.Expected.Files, ExpectedBytes: f.Expected.Bytes,
 			Accepted: f.Accepted != 0, Message: f.Message})
 	}
-	return []any{s}
+	return s
 }
 
 // issuesShown is how many failures a full report repeats.
@@ -155,7 +172,26 @@ func (r *Restore) Text(w io.Writer) error {
 // Events returns the summary.
 func (r *Restore) Events() []any {
 	t := r.Ledger.Snapshot()
-	s := event.NewRestoreSummary(&t, r.DryRun)
-	s.FilesReplaced, s.NewerReplaced = r.Replaced, r.Newer
-	return []any{s}
+	p := t.Progress()
+	return []any{event.Of("summary", &RestoreSummary{
+		DryRun: r.DryRun, TotalFiles: p.ObjectsTotal, FilesRestored: t.Objects.Restored, FilesSkipped: t.Objects.Kept,
+		FilesDeleted: t.Objects.Deleted, FilesReplaced: r.Replaced, NewerReplaced: r.Newer, TotalBytes: p.BytesTotal,
+		BytesRestored: t.Bytes.Restored, ErrorCount: t.Failures, RemarkCount: t.Notes, Ending: event.NewEnding(&t),
+	})}
+}
+
+// RestoreSummary ends a restore.
+type RestoreSummary struct {
+	DryRun        bool   `json:"dry_run,omitempty"`
+	TotalFiles    uint64 `json:"total_files"`    // selected objects
+	FilesRestored uint64 `json:"files_restored"` // as in `status`
+	FilesSkipped  uint64 `json:"files_skipped"`
+	FilesDeleted  uint64 `json:"files_deleted"`        // by `--delete`
+	FilesReplaced uint64 `json:"files_replaced"`       // existing objects that were replaced
+	NewerReplaced uint64 `json:"newer_files_replaced"` // of these, changed after the snapshot
+	TotalBytes    uint64 `json:"total_bytes"`          // selected file data
+	BytesRestored uint64 `json:"bytes_restored"`       // as in `status`
+	ErrorCount    uint64 `json:"error_count"`          // events
+	RemarkCount   uint64 `json:"remark_count"`
+	event.Ending
 }

@@ -18,12 +18,3 @@ type FileSpace struct {
 	FSType string `json:"type"`        // file system there today
 	Last   string `json:"last_backup"` // newest backup
 }
-
-// Session is what `tidemark dsmc query session` prints about the repository.
-type Session struct {
-	Type    string `json:"message_type"`   // "session"
-	Server  string `json:"server_name"`    // where the repository is
-	Node    string `json:"node_name"`      // this machine
-	User    string `json:"user_name"`      // this user
-	Version string `json:"client_version"` // of tidemark
-}

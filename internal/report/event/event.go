@@ -49,6 +49,28 @@ func (w *Writer) Err() error {
 	return w.err
 }
 
+// Of is the event of a result that has no type of its own in this package: the fields of its struct, after kind as
+// message_type.
+func Of(kind string, result any) any { return &typed{kind, result} }
+
+type typed struct {
+	kind   string
+	result any
+}
+
+// MarshalJSON implements json.Marshaler.
+func (t *typed) MarshalJSON() ([]byte, error) {
+	fields, err := json.Marshal(t.result)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the encoder adds what it was about
+	}
+	head := fmt.Appendf(nil, `{"message_type":%q`, t.kind)
+	if len(fields) > len("{}") {
+		head = append(head, ',')
+	}
+	return append(head, fields[1:]...), nil
+}
+
 // Status says how far a job is.
 type Status struct {
 	Type string `json:"message_type"` // "status"

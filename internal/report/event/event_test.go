@@ -1,15 +1,11 @@
 package event
 
 import (
-	"bufio"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"os"
-	"reflect"
-	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,80 +16,6 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/report"
 )
-
-// documented returns the fields in the tables of docs/json.md, by heading of the third level. message_type, which every
-// object has, is in no table.
-func documented(t *testing.T) map[string][]string {
-	f, err := os.Open("../../../docs/json.md")
-	require.NoError(t, err)
-	defer f.Close()
-	row := regexp.MustCompile("^\\| (`[a-z_]+`(?:, `[a-z_]+`)*) \\|")
-	tables, heading := map[string][]string{}, ""
-	for s := bufio.NewScanner(f); s.Scan(); {
-		line := s.Text()
-		if title, ok := strings.CutPrefix(line, "### "); ok {
-			heading = strings.ReplaceAll(title, "`", "")
-			tables[heading] = nil
-		} else if m := row.FindStringSubmatch(line); m != nil {
-			tables[heading] = append(tables[heading], strings.Split(strings.ReplaceAll(m[1], "`", ""), ", ")...)
-		}
-	}
-	return tables
-}
-
-// names lists the JSON names of a struct in the order of its fields. Figures, which have a table of their own, are left
-// out; other embedded structs are looked into.
-func names(typ reflect.Type) (out []string) {
-	for i := range typ.NumField() {
-		f := typ.Field(i)
-		switch {
-		case f.Anonymous && f.Type == reflect.TypeFor[Figures]():
-		case f.Anonymous:
-			out = append(out, names(f.Type)...)
-		default:
-			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			out = append(out, name)
-		}
-	}
-	return out
-}
-
-func TestEveryFieldIsDocumentedAndNoOther(t *testing.T) {
-	tables := documented(t)
-	types := map[string]any{
-		"status": Status{}, "error, remark": Error{}, "exit_error": Exit{},
-		"summary of a backup": BackupSummary{}, "summary of a restore": RestoreSummary{},
-		"summary of a check": CheckSummary{}, "summary of a prune": PruneSummary{},
-		"copied": CopiedSnapshot{}, "drill": Drill{}, "last_verified": Proven{}, "summary of a copy": CopySummary{},
-		"lost": Lost{}, "reread": Reread{},
-		"changed": ChangedSnapshot{}, "excluded": LeftOut{}, "summary of a tag or rewrite": RewriteSummary{},
-		"summary of a repair of the index": RepairIndexSummary{}, "summary of a repair of packs": RepairPacksSummary{},
-		"salvaged": SalvagedPack{}, "summary of a repair of snapshots": RepairSnapshotsSummary{},
-		"replaced":               ReplacedSnapshot{},
-		"Figures":                Figures{},
-		"objects of the figures": report.ObjectsOf[uint64]{}, "bytes of the figures": report.BytesOf[uint64]{},
-		"initialized": Initialized{}, "snapshot": Snapshot{}, "node, match": Node{}, "change": Change{}, "would": Would{},
-		"backup_version": BackupVersion{}, "filespace": FileSpace{}, "session": Session{},
-		"option_file": OptionFile{}, "setup": Setup{},
-		"statistics": DiffStatistics{}, "stats": Statistics{}, "key": Key{}, "cache": Cache{}, "rule, decision": Rule{},
-		"option": Option{}, "version": Version{}, "manual": Manual{}, "job": Job{},
-		"overview": Overview{}, "policy_change": PolicyChange{}, "daemon": Daemon{}, "Jobs of the service": DaemonJob{},
-		"hook": Hook{},
-		"run":  Run{}, "Steps of a run": RunStep{}, "log": Log{}, "notification": Notification{}, "notify_test": NotifyTest{},
-		"job_definition": JobDefinition{}, "service": Service{},
-		"policies": PolicySpan{}, "workers": PoolSizes{}, "sources": Source{}, "gates": Gate{}, "blamed of a gate": Process{},
-		"impact of a gate": Impact{},
-	}
-	for heading, v := range types {
-		require.Contains(t, tables, heading)
-		fields := slices.DeleteFunc(names(reflect.TypeOf(v)), func(name string) bool { return name == "message_type" })
-		require.Equal(t, fields, tables[heading], heading)
-	}
-	for heading := range tables {
-		_, found := types[heading]
-		require.True(t, found, "a table without a type: %s", heading)
-	}
-}
 
 // The words of phases and stages that docs/json.md promises are all there are.
 func TestWordsAreDocumented(t *testing.T) {
@@ -136,6 +58,15 @@ func TestErrorEvent(t *testing.T) {
 	require.JSONEq(t, `{"message_type":"exit_error","code":12,"message":"wrong key"}`, encode(t, NewExit(12, "wrong key")))
 }
 
+// An event of a result without a type of its own begins with its kind.
+func TestOf(t *testing.T) {
+	require.Equal(t, `{"message_type":"a","x":1}`, encode(t, Of("a", &struct {
+		X int `json:"x"`
+	}{1})))
+	require.Equal(t, `{"message_type":"a"}`, encode(t, Of("a", &struct{}{})))
+	require.ErrorContains(t, NewWriter(&failing{}).Write(Of("a", func() {})), "unsupported type")
+}
+
 func FuzzPathSurvivesJSON(f *testing.F) {
 	for _, p := range []string{"", "/ä", "\xff", `\x`, "a\x00b", "\xed\xa0\x80", "\u2028"} {
 		f.Add(p)
@@ -175,37 +106,6 @@ func TestStatus(t *testing.T) {
 		encode(t, NewStatus(restore, report.Speeds{Left: -1}, nil)))
 }
 
-func TestSummaries(t *testing.T) {
-	start := time.Date(2026, 3, 1, 12, 0, 0, 5, time.UTC)
-	totals := &report.Totals{Start: start, Elapsed: 2500 * time.Millisecond, Failures: 1}
-	totals.Files = report.ComparedOf[uint64]{New: 1, Changed: 2, Unmodified: 3}
-	totals.Bytes.AfterDedup, totals.Bytes.Trees, totals.Bytes.Stored = 1000, 200, 600
-	totals.Bytes.Processed, totals.Bytes.Transferred = 1200, 600
-	totals.Bytes.BeforeDedup, totals.Bytes.Inspected = 4000, 6000
-	totals.Stages[report.Store] = 3 * time.Second
-	totals.Stages[report.WaitStore] = time.Second
-	totals.Phases[report.Scanning] = 2500 * time.Millisecond
-	var got map[string]any
-	require.NoError(t, json.Unmarshal([]byte(encode(t, NewBackupSummary(totals, "abc", false))), &got))
-	for name, want := range map[string]any{
-		"message_type": "summary", "files_new": 1.0, "files_changed": 2.0, "files_unmodified": 3.0,
-		"total_files_processed": 6.0, "data_added": 1200.0, "data_added_packed": 600.0, "total_duration": 2.5,
-		"total_bytes_processed": 6000.0, "snapshot_id": "abc", "error_count": 1.0,
-		"backup_start": "2026-03-01T12:00:00.000000005Z", "backup_end": "2026-03-01T12:00:02.500000005Z",
-		"compressed_by": 0.5, "deduplication_reduction": 0.75, "total_data_reduction": 0.9, "transfer_seconds": 3.0,
-		"stage_seconds": map[string]any{"store": 3.0, "wait_store": 1.0}, "phase_seconds": map[string]any{"scanning": 2.5},
-		"bottleneck": "the repository", "bottleneck_share": 1.0,
-	} {
-		require.Equal(t, want, got[name], name)
-	}
-	require.NotContains(t, got, "dry_run")
-
-	require.NotContains(t, encode(t, NewBackupSummary(totals, "", true)), "snapshot_id")
-	require.Contains(t, encode(t, NewRestoreSummary(&report.Totals{Job: report.Restore, Notes: 4}, true)),
-		`"remark_count":4`)
-	require.Contains(t, encode(t, NewCheckSummary(&report.Totals{Job: report.Check}, nil)), `"broken_packs":[]`)
-}
-
 // gated is a run of 49 s that slept for fio on sda and found sdb idle.
 func gated() *report.Totals {
 	return &report.Totals{
@@ -230,16 +130,16 @@ func TestGatesInEvents(t *testing.T) {
 		`{"device":"sdb","medium":"hdd","policy":"","state":"full_speed","charged":0,"asleep_seconds":[0,0,0,0],` +
 		`"stalled_seconds":0,"yielding_seconds":0,"yielding_share":0,"windows":[0,0,0,0]}],"seconds_without_yielding":13}`
 	totals := gated()
-	require.True(t, strings.HasSuffix(encode(t, NewBackupSummary(totals, "", false)), want))
+	require.True(t, strings.HasSuffix(encode(t, BackupSummary{Figures: NewFigures(totals)}), want))
 	require.True(t, strings.HasSuffix(encode(t, NewStatus(totals, report.Speeds{}, nil)), want))
 	totals.Job = report.Restore
-	require.True(t, strings.HasSuffix(encode(t, NewRestoreSummary(totals, false)), want))
+	require.True(t, strings.HasSuffix(encode(t, NewEnding(totals)), want))
 
 	totals.Gates = totals.Gates[1:]
-	require.NotContains(t, encode(t, NewCheckSummary(totals, nil)), "seconds_without_yielding",
+	require.NotContains(t, encode(t, NewEnding(totals)), "seconds_without_yielding",
 		"the job yielded to no process")
 	totals.Gates, totals.Policies = nil, nil
-	line := encode(t, NewBackupSummary(totals, "", false))
+	line := encode(t, NewFigures(totals))
 	require.NotContains(t, line, "gates")
 	require.NotContains(t, line, "policies")
 }
@@ -259,11 +159,11 @@ func TestPoolSizesInTheSummary(t *testing.T) {
 		{Since: 3 * time.Second, Readers: 8, Compressors: 2, Uploads: 2, Level: 1, Bottleneck: "processors",
 			Speed: 3e7, Busy: 0.5},
 	}}
-	require.Contains(t, encode(t, NewBackupSummary(totals, "", false)),
+	require.Contains(t, encode(t, BackupSummary{Workers: NewPoolSizes(totals.PoolSizes)}),
 		`"workers":[{"since_seconds":0,"readers":8,"compressors":2,"uploads":2,"compression_level":2},`+
 			`{"since_seconds":3,"readers":8,"compressors":2,"uploads":2,"compression_level":1,"bottleneck":"processors",`+
 			`"bytes_per_second":30000000,"starved":0,"blocked":0,"busy":0.5}]`)
-	require.NotContains(t, encode(t, NewBackupSummary(&report.Totals{}, "", false)), "workers")
+	require.NotContains(t, encode(t, BackupSummary{Workers: NewPoolSizes(nil)}), "workers")
 }
 
 func TestRunStatus(t *testing.T) {
@@ -292,7 +192,7 @@ func TestWriterStopsAtTheFirstError(t *testing.T) {
 		f := &failing{}
 		w := NewWriter(f)
 		RunStatus(t.Context(), report.New(time.Now), w, time.Second) // returns by itself
-		require.ErrorIs(t, w.Write(Version{}), os.ErrClosed)
+		require.ErrorIs(t, w.Write(Exit{}), os.ErrClosed)
 		require.ErrorIs(t, w.Err(), os.ErrClosed)
 		require.Equal(t, 1, f.calls)
 	})

@@ -16,8 +16,8 @@ type PoolSizes struct {
 	Busy        *float64 `json:"busy,omitempty"`             // ratio: processor use
 }
 
-// newPoolSizes converts what a ledger recorded.
-func newPoolSizes(all []report.PoolSizes) (out []PoolSizes) {
+// NewPoolSizes converts what a ledger recorded.
+func NewPoolSizes(all []report.PoolSizes) (out []PoolSizes) {
 	for _, c := range all {
 		e := PoolSizes{
 			Since: c.Since.Seconds(), Readers: c.Readers, Compressors: c.Compressors, Uploads: c.Uploads, Level: c.Level,

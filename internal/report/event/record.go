@@ -126,26 +126,6 @@ type Would struct {
 	Reason string `json:"reason"` // text
 }
 
-// DiffStatistics ends a `diff`.
-type DiffStatistics struct {
-	Type         string `json:"message_type"` // "statistics"
-	Source       string `json:"source_snapshot"`
-	Target       string `json:"target_snapshot"` // ID; a folder of this machine; empty: the files of this machine
-	ChangedFiles uint64 `json:"changed_files"`   // in both with different content
-	// objects with `files`, `dirs`, `others` and `bytes`: chunks and trees that only one side needs, each counted once
-	// (after deduplication), before compression; with files of this machine: the sizes of the files that differ
-	Added   DiffSide `json:"added"`
-	Removed DiffSide `json:"removed"`
-}
-
-// DiffSide is what one of two sides has more than the other.
-type DiffSide struct {
-	Files  uint64 `json:"files"`
-	Dirs   uint64 `json:"dirs"`
-	Others uint64 `json:"others"`
-	Bytes  uint64 `json:"bytes"`
-}
-
 // Statistics is what `stats` prints.
 type Statistics struct {
 	Type string `json:"message_type"` // "stats"
@@ -197,19 +177,6 @@ type Initialized struct {
 	ID         string `json:"id"`                     // 32 digits
 	Repository string `json:"repository"`             // location
 	Recovery   string `json:"recovery_key,omitempty"` // shown only here
-}
-
-// Version is what `version` prints.
-type Version struct {
-	Type          string     `json:"message_type"` // "version"
-	Version       string     `json:"version"`
-	GoVersion     string     `json:"go_version"`
-	GoOS          string     `json:"go_os"`
-	GoArch        string     `json:"go_arch"`
-	Commit        string     `json:"commit,omitempty"`   // full hash
-	Date          *time.Time `json:"date,omitempty"`     // of the commit
-	Modified      bool       `json:"modified,omitempty"` // true if the source differs from it
-	FormatVersion int        `json:"format_version"`     // newest repository format
 }
 
 // Manual is what `man install` prints.

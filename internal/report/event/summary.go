@@ -23,6 +23,17 @@ type Figures struct {
 	Yielding
 }
 
+// Ending is the end of the summaries of most jobs.
+type Ending struct {
+	SecondsElapsed uint64 `json:"seconds_elapsed"`
+	Figures
+}
+
+// NewEnding makes the end of the summary of a job.
+func NewEnding(t *report.Totals) Ending {
+	return Ending{uint64(t.Elapsed / time.Second), NewFigures(t)}
+}
+
 // Reductions are the ratios of the session report of a backup; the other jobs reduce nothing.
 type Reductions struct {
 	CompressedBy   float64 `json:"compressed_by"`           // 1 - transferred / processed
@@ -80,108 +91,6 @@ type Source struct {
 	Message       string `json:"message,omitempty"`  // why it is not `whole`
 }
 
-// RestoreSummary ends a restore.
-type RestoreSummary struct {
-	Type           string `json:"message_type"` // "summary"
-	DryRun         bool   `json:"dry_run,omitempty"`
-	SecondsElapsed uint64 `json:"seconds_elapsed"`
-	TotalFiles     uint64 `json:"total_files"`    // selected objects
-	FilesRestored  uint64 `json:"files_restored"` // as in `status`
-	FilesSkipped   uint64 `json:"files_skipped"`
-	FilesDeleted   uint64 `json:"files_deleted"`        // by `--delete`
-	FilesReplaced  uint64 `json:"files_replaced"`       // existing objects that were replaced
-	NewerReplaced  uint64 `json:"newer_files_replaced"` // of these, changed after the snapshot
-	TotalBytes     uint64 `json:"total_bytes"`          // selected file data
-	BytesRestored  uint64 `json:"bytes_restored"`       // as in `status`
-	ErrorCount     uint64 `json:"error_count"`          // events
-	RemarkCount    uint64 `json:"remark_count"`
-	Figures
-}
-
-// CheckSummary ends a check.
-type CheckSummary struct {
-	Type           string     `json:"message_type"` // "summary"
-	SecondsElapsed uint64     `json:"seconds_elapsed"`
-	NumErrors      uint64     `json:"num_errors"`           // problems, each an `error`
-	BrokenPacks    []string   `json:"broken_packs"`         // list
-	RepairIndex    bool       `json:"suggest_repair_index"` // true if that would help
-	Prune          bool       `json:"suggest_prune"`
-	Unproven       *uint64    `json:"packs_unverified,omitempty"` // packs never read back by a check on this machine
-	Since          *time.Time `json:"verified_since,omitempty"`   // all others were, at this time or later
-	Figures
-}
-
-// PruneSummary ends a prune.
-type PruneSummary struct {
-	Type           string   `json:"message_type"` // "summary"
-	DryRun         bool     `json:"dry_run,omitempty"`
-	Snapshots      uint64   `json:"snapshots"`    // traversed
-	PacksBefore    uint64   `json:"packs_before"` // at the start
-	BytesBefore    uint64   `json:"bytes_before"`
-	PacksRemoved   uint64   `json:"packs_removed"` // of these
-	BytesRemoved   uint64   `json:"bytes_removed"`
-	PacksKept      uint64   `json:"packs_kept"` // of these
-	BytesKept      uint64   `json:"bytes_kept"`
-	PacksWritten   uint64   `json:"packs_written"` // repacked
-	BytesWritten   uint64   `json:"bytes_written"`
-	PacksAfter     uint64   `json:"packs_after"` // at the end
-	BytesAfter     uint64   `json:"bytes_after"`
-	IndexFreed     int64    `json:"index_bytes_freed"` // index alone, packs and index
-	BytesFreed     int64    `json:"bytes_freed"`       // negative if they grew
-	PacksMarked    uint64   `json:"packs_marked"`      // found unused by this run
-	BytesMarked    uint64   `json:"bytes_marked"`
-	PacksRepacked  uint64   `json:"packs_repacked"` // partly used packs of these
-	BytesRepacked  uint64   `json:"bytes_repacked"`
-	BytesRewritten uint64   `json:"bytes_rewritten"` // their used data before compression
-	PacksPending   uint64   `json:"packs_pending"`   // marked, not removed yet
-	BytesPending   uint64   `json:"bytes_pending"`
-	PacksRevived   uint64   `json:"packs_revived"` // marked but needed
-	PacksDamaged   uint64   `json:"packs_damaged"` // unreadable, kept
-	BytesUnused    uint64   `json:"bytes_unused"`  // unused data in packs that stay
-	Pending        bool     `json:"pending"`       // true if a later prune has to remove packs
-	Waiting        []string `json:"waiting_for"`   // list of writing hosts
-	SecondsElapsed uint64   `json:"seconds_elapsed"`
-	Figures
-}
-
-// CopiedSnapshot is what became of one snapshot that was to be copied.
-type CopiedSnapshot struct {
-	Type     string `json:"message_type"` // "copied"
-	DryRun   bool   `json:"dry_run,omitempty"`
-	ID       string `json:"snapshot_id,omitempty"` // ID of the copy
-	Original string `json:"original"`              // source snapshot
-	There    bool   `json:"already_copied"`        // true if copied earlier
-	Error    string `json:"error,omitempty"`       // data lost in the source; not copied
-}
-
-// CopySummary ends a copy.
-type CopySummary struct {
-	Type           string `json:"message_type"` // "summary"
-	DryRun         bool   `json:"dry_run,omitempty"`
-	Copied         uint64 `json:"snapshots_copied"`
-	There          uint64 `json:"snapshots_skipped"` // copied earlier
-	Failed         uint64 `json:"snapshots_failed"`
-	SameKey        bool   `json:"same_key"`   // true if both share a master key
-	DataBlobs      uint64 `json:"data_blobs"` // stored
-	TreeBlobs      uint64 `json:"tree_blobs"`
-	DataAdded      uint64 `json:"data_added"`   // their bytes before compression
-	BytesStored    uint64 `json:"bytes_stored"` // growth of the repository
-	SecondsElapsed uint64 `json:"seconds_elapsed"`
-	Figures
-}
-
-// Drill is the end of a restore drill.
-type Drill struct {
-	Type       string `json:"message_type"` // "drill"
-	Snapshots  uint64 `json:"snapshots"`    // sampled
-	Files      uint64 `json:"files"`        // restored and verified
-	Bytes      uint64 `json:"bytes"`
-	Live       uint64 `json:"files_compared_live"` // also with the live file
-	PassedOver uint64 `json:"files_skipped"`       // no space
-	Failed     uint64 `json:"files_failed"`        // failed or different
-	Seed       uint64 `json:"seed"`                // for `--restore-sample-seed`
-}
-
 // Proven is what checks on one machine have proven of a repository.
 type Proven struct {
 	Type          string     `json:"message_type"`         // "last_verified"
@@ -196,44 +105,6 @@ type Proven struct {
 	DrillFailed   uint64     `json:"drill_files_failed"`
 	Problems      uint64     `json:"problems,omitempty"`       // of the last check
 	Found         *time.Time `json:"problems_found,omitempty"` // when it ended
-}
-
-// NewBackupSummary makes the summary of a backup. id names the snapshot; it is empty if none was made.
-func NewBackupSummary(t *report.Totals, id string, dryRun bool) *BackupSummary {
-	d := t.Derive()
-	return &BackupSummary{
-		Type: "summary", DryRun: dryRun, SnapshotID: id, Workers: newPoolSizes(t.PoolSizes),
-		FilesNew: t.Files.New, FilesChanged: t.Files.Changed, FilesUnmodified: t.Files.Unmodified,
-		DirsNew: t.Dirs.New, DirsChanged: t.Dirs.Changed, DirsUnmodified: t.Dirs.Unmodified,
-		OthersNew: t.Others.New, OthersChanged: t.Others.Changed, OthersSame: t.Others.Unmodified,
-		DataBlobs: t.Blobs.New, TreeBlobs: t.Trees.New,
-		DataAdded: t.Bytes.AfterDedup + t.Bytes.Trees, DataAddedPacked: t.Bytes.Stored,
-		TotalFiles: t.Files.New + t.Files.Changed + t.Files.Unmodified, TotalBytes: t.Bytes.Inspected,
-		BackupStart: t.Start, BackupEnd: t.Start.Add(t.Elapsed), TotalDuration: t.Elapsed.Seconds(),
-		ErrorCount: t.Failures, Figures: NewFigures(t),
-		Reductions: Reductions{
-			CompressedBy: d.CompressedBy, DedupReduction: d.DedupReduction, TotalReduction: d.TotalReduction,
-		},
-	}
-}
-
-// NewRestoreSummary makes the summary of a restore.
-func NewRestoreSummary(t *report.Totals, dryRun bool) *RestoreSummary {
-	p := t.Progress()
-	return &RestoreSummary{
-		Type: "summary", DryRun: dryRun, SecondsElapsed: uint64(t.Elapsed / time.Second),
-		TotalFiles: p.ObjectsTotal, FilesRestored: t.Objects.Restored, FilesSkipped: t.Objects.Kept,
-		FilesDeleted: t.Objects.Deleted, TotalBytes: p.BytesTotal, BytesRestored: t.Bytes.Restored,
-		ErrorCount: t.Failures, RemarkCount: t.Notes, Figures: NewFigures(t),
-	}
-}
-
-// NewCheckSummary makes the summary of a check. broken are the names of damaged packs.
-func NewCheckSummary(t *report.Totals, broken []string) *CheckSummary {
-	return &CheckSummary{
-		Type: "summary", SecondsElapsed: uint64(t.Elapsed / time.Second), NumErrors: t.Failures,
-		BrokenPacks: append([]string{}, broken...), Figures: NewFigures(t),
-	}
 }
 
 // NewFigures makes the figures of a job.

@@ -1,4 +1,4 @@
-package event
+package output
 
 import (
 	"flag"
@@ -17,7 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "write the tables of docs/json.md")
 
-// jsonPage is the page whose tables are generated from the structs of this package and of package report.
+// jsonPage is the page whose tables are generated from structs: of packages event, report and output by their name, of
+// others as pkg.Name.
 const jsonPage = "../../../docs/json.md"
 
 // TestTablesAreCurrent generates each table between the lines "<!-- Generated from TYPE -->" and "<!-- End of
@@ -25,14 +26,15 @@ const jsonPage = "../../../docs/json.md"
 func TestTablesAreCurrent(t *testing.T) {
 	page, err := os.ReadFile(jsonPage)
 	require.NoError(t, err)
-	types := structs(t, ".", "..")
-	table := regexp.MustCompile(`(?s)(<!-- Generated from (\w+) -->\n).*?(<!-- End of generated -->)`)
+	types := structs(t, "../../report/event", "../../report", ".", "../../browse", "../../buildinfo", "../../copy",
+		"../../drill", "../../prune", "../../repair", "../../service")
+	table := regexp.MustCompile(`(?s)(<!-- Generated from ([\w.]+) -->\n).*?(<!-- End of generated -->)`)
 	want := table.ReplaceAllStringFunc(string(page), func(block string) string {
 		m := table.FindStringSubmatch(block)
 		require.Contains(t, types, m[2])
 		var b strings.Builder
 		b.WriteString(m[1] + "| field | meaning |\n|---|---|\n")
-		for _, r := range rowsOf(types, types[m[2]]) {
+		for _, r := range rowsOf(types, m[2]) {
 			b.WriteString("| `" + strings.Join(r.names, "`, `") + "` | " + r.meaning + " |\n")
 		}
 		return b.String() + m[3]
@@ -41,10 +43,11 @@ func TestTablesAreCurrent(t *testing.T) {
 		require.NoError(t, os.WriteFile(jsonPage, []byte(want), 0o644))
 		return
 	}
-	require.Equal(t, want, string(page), "run go test ./internal/report/event -update and look at the difference")
+	require.Equal(t, want, string(page), "run go test ./internal/cli/output -update and look at the difference")
 }
 
-// structs returns the structs in the Go files of some folders by name.
+// structs returns the structs in the Go files of some folders, as pkg.Name and by their name alone, of several the
+// first.
 func structs(t *testing.T, folders ...string) map[string]*ast.StructType {
 	all := map[string]*ast.StructType{}
 	for _, folder := range folders {
@@ -55,8 +58,11 @@ func structs(t *testing.T, folders ...string) map[string]*ast.StructType {
 			require.NoError(t, err)
 			ast.Inspect(f, func(n ast.Node) bool {
 				if spec, ok := n.(*ast.TypeSpec); ok {
-					if s, ok := spec.Type.(*ast.StructType); ok && all[spec.Name.Name] == nil {
-						all[spec.Name.Name] = s
+					if s, ok := spec.Type.(*ast.StructType); ok {
+						all[f.Name.Name+"."+spec.Name.Name] = s
+						if all[spec.Name.Name] == nil {
+							all[spec.Name.Name] = s
+						}
 					}
 				}
 				return true
@@ -75,18 +81,17 @@ type row struct {
 
 // rowsOf returns the rows of a struct. Figures, which have a table of their own, are left out; other embedded structs
 // are looked into.
-func rowsOf(types map[string]*ast.StructType, s *ast.StructType) (rows []row) {
-	for _, f := range s.Fields.List {
+func rowsOf(types map[string]*ast.StructType, of string) (rows []row) {
+	for _, f := range types[of].Fields.List {
 		if len(f.Names) == 0 {
-			name := embedded(f.Type)
-			if name != "Figures" {
-				rows = append(rows, rowsOf(types, types[name])...)
+			if name := embedded(f.Type); name != "Figures" && name != "event.Figures" {
+				rows = append(rows, rowsOf(types, name)...)
 			}
 			continue
 		}
 		tag := reflect.StructTag(strings.Trim(f.Tag.Value, "`")).Get("json")
 		name, rest, _ := strings.Cut(tag, ",")
-		if name == "message_type" {
+		if name == "message_type" || name == "-" {
 			continue
 		}
 		meaning := strings.Join(strings.Fields(f.Doc.Text()+" "+f.Comment.Text()), " ")
@@ -103,11 +108,13 @@ func rowsOf(types map[string]*ast.StructType, s *ast.StructType) (rows []row) {
 	return rows
 }
 
-// embedded returns the name of an embedded type, without its package.
+// embedded returns the name of an embedded type, with its package if it is of another one.
 func embedded(x ast.Expr) string {
 	switch x := x.(type) {
+	case *ast.StarExpr:
+		return embedded(x.X)
 	case *ast.SelectorExpr:
-		return x.Sel.Name
+		return embedded(x.X) + "." + x.Sel.Name
 	case *ast.Ident:
 		return x.Name
 	}
