@@ -84,14 +84,23 @@ func once(ctx context.Context, r *repo.Repository, opt Options, in *round) (res 
 	return &p.res, p.s != nil, err
 }
 
+// run reads the tombstones beside the first survey, and removes the stale ones after all else: a prune that refuses
+// removes nothing.
 func (p *pruner) run(ctx context.Context) error {
-	var swept errgroup.Group
+	var stale []store.Name
+	var read errgroup.Group
 	if !p.opt.DryRun {
-		swept.Go(func() error { return marks.SweepTombstones(ctx, p.r.Store(), p.r.Keys(), time.Now()) })
+		read.Go(func() (err error) {
+			stale, err = marks.StaleTombstones(ctx, p.r.Store(), p.r.Keys(), time.Now())
+			return err
+		})
 	}
 	err := p.pass(ctx)
-	if failed := swept.Wait(); err == nil {
+	if failed := read.Wait(); err == nil {
 		err = failed
+	}
+	if err == nil && len(stale) > 0 {
+		err = p.removeAll(ctx, stale, func(int) {})
 	}
 	if err != nil || p.opt.DryRun {
 		return err

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -169,26 +167,26 @@ func Forgotten(ctx context.Context, st store.Store, keys *seal.Keys,
 	return nil
 }
 
-// SweepTombstones removes tombstones that are damaged or older than a year.
-func SweepTombstones(ctx context.Context, st store.Store, keys *seal.Keys, now time.Time) error {
+// StaleTombstones returns the tombstones that are damaged or older than a year.
+func StaleTombstones(ctx context.Context, st store.Store, keys *seal.Keys, now time.Time) ([]store.Name, error) {
 	infos, err := tombstones(ctx, st)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var sweep errgroup.Group // without a context: one that fails stops no other
-	sweep.SetLimit(object.SmallAtOnce)
-	for _, info := range infos {
-		sweep.Go(func() error {
-			if now.Sub(info.Modified) < tombstonesKept {
-				if _, err := LoadTombstone(ctx, st, keys, info); err == nil || !object.IsDamage(err) {
-					return nil
-				}
+	var stale []store.Name
+	err = object.InOrder(ctx, len(infos), object.SmallAtOnce,
+		func(ctx context.Context, i int) (bool, error) {
+			if now.Sub(infos[i].Modified) >= tombstonesKept {
+				return true, nil
 			}
-			if err := st.Delete(ctx, info.Name); err != nil && !errors.Is(err, store.ErrNotExist) {
-				return fmt.Errorf("remove tombstone: %w", err)
+			_, err := LoadTombstone(ctx, st, keys, infos[i])
+			return object.IsDamage(err), nil
+		},
+		func(i int, old bool) error {
+			if old {
+				stale = append(stale, infos[i].Name)
 			}
 			return nil
 		})
-	}
-	return sweep.Wait()
+	return stale, err
 }
