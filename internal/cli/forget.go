@@ -95,7 +95,8 @@ The data of removed snapshots stays in the repository until 'tidemark prune' or 
 if no snapshot was removed, since an earlier prune may have left data for later.
 
 Until then --undo brings snapshots back, under new IDs; 'tidemark snapshots --forgotten' lists them. It brings back all
-of a snapshot, or refuses.`,
+of a snapshot, or refuses. On the machine that made them, this also works for snapshots whose files another program has
+deleted. No prune of that machine removes anything before they are brought back, or forgotten by their IDs.`,
 		Example: `  tidemark forget --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --prune
   tidemark forget --dry-run --keep-within 3m
   tidemark forget --keep time-machine

@@ -254,9 +254,8 @@ func (a *app) lastBackup(o *event.Overview) (proven proofs.Summary) {
 	all, err := snapcache.Published(folder)
 	problem(err)
 	for _, made := range all {
-		if o.LastBackup == nil || made.After(*o.LastBackup) {
-			made := made.UTC()
-			o.LastBackup = &made
+		if at := made.At.UTC(); !made.Missing && (o.LastBackup == nil || at.After(*o.LastBackup)) {
+			o.LastBackup = &at
 		}
 	}
 	proven, err = proofs.ReadSummary(folder)

@@ -17,8 +17,8 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// Named returns the snapshots that references name, each once, including unreadable ones. "latest" is refused, because
-// a new snapshot may have become the latest since the list was shown.
+// Named returns the snapshots that references name, each once, including unreadable and missing ones. "latest" is
+// refused, because a new snapshot may have become the latest since the list was shown.
 func Named(ctx context.Context, r *repo.Repository, refs []string) ([]repo.Listed, error) {
 	var named []repo.Listed
 	for _, ref := range refs {
@@ -26,6 +26,9 @@ func Named(ctx context.Context, r *repo.Repository, refs []string) ([]repo.Liste
 			return nil, fmt.Errorf("%q: name the snapshot by its ID; 'tidemark snapshots --latest 1' shows it", ref)
 		}
 		found, err := r.FindSnapshot(ctx, ref, repo.Filter{})
+		if errors.Is(err, repo.ErrNoSnapshot) {
+			found, err = r.FindMissing(ctx, ref)
+		}
 		if err != nil && (found.ID.IsZero() || !damaged(err)) {
 			return nil, err
 		}

@@ -7,6 +7,10 @@ var (
 	ErrDamaged = errors.New("nothing was removed, because something that snapshots need is missing or cannot be " +
 		"read; run 'tidemark check --read-data' to see and mark it, then back up again; 'tidemark forget', by their ID, " +
 		"only snapshots that a check still calls damaged after that")
+	// ErrMissing: snapshots have disappeared that no forget has removed.
+	ErrMissing = errors.New("nothing was removed, because the files of snapshots that this machine saved were deleted " +
+		"by something else than 'tidemark forget', and their data would go; 'tidemark forget --undo' with their IDs " +
+		"brings them back, 'tidemark forget' with their IDs accepts the loss")
 	// ErrBusy: another prune is running.
 	ErrBusy = errors.New("another prune is at work in this repository, or was cut off and still counts as at work, " +
 		"for 45 minutes at most; try again later")

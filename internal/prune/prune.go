@@ -289,6 +289,9 @@ func (p *pruner) survey(ctx context.Context) (_ *survey, err error) {
 	if err := p.reach(ctx, v); err != nil {
 		return nil, errors.Join(p.suspects(v, err), v.close())
 	}
+	if err := p.missing(ctx, v); err != nil {
+		return nil, errors.Join(err, v.close())
+	}
 	v.countLive()
 	p.res.Pending = v.pending()
 	return v, nil

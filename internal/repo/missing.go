@@ -72,56 +72,159 @@ func (r *Repository) Forgotten(ctx context.Context) (all []Listed, err error) {
 			all = append(all, Listed{ID: id, Snapshot: sn, Stored: at})
 		}
 	})
-	slices.SortFunc(all, compareListed)
+	slices.SortFunc(all, CompareListed)
 	return all, err
 }
 
-// namedMissing is how many missing snapshots a warning names.
-const namedMissing = 5
+// Missing returns the snapshots that this machine has published, that are absent from listed and from the target, and
+// that no tombstone names, newest first. Their content is that of the copy on this machine, nil without one. Stored is
+// when they were published. matter, if not nil, selects those that are looked for at all, by what this machine knows.
+func (r *Repository) Missing(ctx context.Context, listed []Listed, matter func(*Listed) (bool, error)) ([]Listed,
+	error) {
+	all, err := r.unlisted(listed)
+	if err != nil {
+		return nil, err
+	}
+	var ids []format.ID
+	lost := make(map[format.ID]Listed)
+	for id, p := range all {
+		l := Listed{ID: id, Stored: p.At}
+		l.Snapshot, _ = r.openSnapshot(r.copies.Copy(id))
+		if matter != nil {
+			if does, err := matter(&l); err != nil {
+				return nil, err
+			} else if !does {
+				continue
+			}
+		}
+		ids, lost[id] = append(ids, id), l
+	}
+	missing, err := r.lost(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Listed, len(missing))
+	for i, id := range missing {
+		list[i] = lost[id]
+	}
+	slices.SortFunc(list, func(a, b Listed) int { return b.Stored.Compare(a.Stored) })
+	return list, nil
+}
 
-// ReportMissing warns of snapshots that this machine has published, that are absent from listed, and that no tombstone
-// names. Each is reported once. If the check fails, nothing is reported and the next call tries again.
-func (r *Repository) ReportMissing(ctx context.Context, listed []Listed) {
+// unlisted returns the record of the snapshots that this machine has published and that are absent from listed.
+// Those that were missing and are there again are no longer recorded as missing.
+func (r *Repository) unlisted(listed []Listed) (snapcache.Snapshots, error) {
 	folder := r.CacheFolder()
 	if folder == "" {
-		return
+		return nil, nil
 	}
 	all, err := snapcache.Published(folder)
 	if err != nil || len(all) == 0 {
-		return
+		return nil, err
 	}
+	var again []format.ID
 	for i := range listed {
+		if all[listed[i].ID].Missing {
+			again = append(again, listed[i].ID)
+		}
 		delete(all, listed[i].ID)
 	}
+	if len(again) > 0 {
+		err = snapcache.SetMissing(folder, again, false)
+	}
+	return all, err
+}
+
+// lost returns which of some unlisted snapshots are missing: neither on the target nor in a tombstone. Forgotten ones
+// are removed from the record.
+func (r *Repository) lost(ctx context.Context, unlisted []format.ID) ([]format.ID, error) {
 	var absent []format.ID
-	for id := range all {
+	for _, id := range unlisted {
 		_, err := r.st.Stat(ctx, object.Named(store.Snapshot, id)) // the listing may be older than the snapshot
 		switch {
 		case errors.Is(err, store.ErrNotExist):
 			absent = append(absent, id)
 		case err != nil:
-			return
+			return nil, fmt.Errorf("look for snapshot %s: %w", id.Short(), err)
 		}
 	}
 	if len(absent) == 0 {
-		return
+		return nil, nil
 	}
 	missing, err := marks.WithoutTombstone(ctx, r.st, r.keys, absent)
 	if err != nil {
-		return
+		return nil, err
 	}
-	if err := snapcache.RemovePublished(folder, absent); err != nil || len(missing) == 0 {
-		return
-	}
-	slices.SortFunc(missing, func(a, b format.ID) int { return all[b].Compare(all[a]) })
+	r.Forgot(slices.DeleteFunc(absent, func(id format.ID) bool { return slices.Contains(missing, id) }))
+	return missing, nil
+}
+
+// namedMissing is how many missing snapshots a message names.
+const namedMissing = 5
+
+// NameMissing names missing snapshots, newest first, with the times of their publication.
+func NameMissing(missing []Listed) string {
 	var names []string
-	for _, id := range missing[:min(len(missing), namedMissing)] {
-		names = append(names, fmt.Sprintf("%s of %s", id.Short(), all[id].Format(time.DateTime)))
+	for _, l := range missing[:min(len(missing), namedMissing)] {
+		names = append(names, fmt.Sprintf("%s of %s", l.ID.Short(), l.Stored.Format(time.DateTime)))
 	}
 	if more := len(missing) - len(names); more > 0 {
 		names = append(names, fmt.Sprintf("and %d older ones", more))
 	}
+	return strings.Join(names, ", ")
+}
+
+// ReportMissing warns of missing snapshots. Each is reported once. If the check fails, nothing is reported and the next
+// call tries again.
+func (r *Repository) ReportMissing(ctx context.Context, listed []Listed) {
+	all, err := r.unlisted(listed)
+	if err != nil {
+		return
+	}
+	var ids []format.ID
+	for id, p := range all {
+		if !p.Missing {
+			ids = append(ids, id)
+		}
+	}
+	if ids, err = r.lost(ctx, ids); err != nil || len(ids) == 0 {
+		return
+	}
+	if snapcache.SetMissing(r.CacheFolder(), ids, true) != nil {
+		return
+	}
+	missing := make([]Listed, len(ids))
+	for i, id := range ids {
+		missing[i] = Listed{ID: id, Stored: all[id].At}
+	}
+	slices.SortFunc(missing, func(a, b Listed) int { return b.Stored.Compare(a.Stored) })
 	r.warn("snapshots are missing that this machine saved and that no 'tidemark forget' removed: %s; either "+
-		"the target was set back to an older state, or another program deleted files: run 'tidemark check', and put the "+
-		"files back from a copy of the repository if there is one", strings.Join(names, ", "))
+		"the target was set back to an older state, or another program deleted files: run 'tidemark check'; 'tidemark "+
+		"forget --undo' with their IDs brings them back while their data is there, 'tidemark forget' accepts the loss",
+		NameMissing(missing))
+}
+
+// FindMissing returns the missing snapshot whose ID begins with ref. The error wraps ErrNoSnapshot if there is none.
+func (r *Repository) FindMissing(ctx context.Context, ref string) (Listed, error) {
+	listed, err := r.Snapshots(ctx)
+	if err != nil {
+		return Listed{}, err
+	}
+	prefix := strings.ToLower(ref)
+	found, err := r.Missing(ctx, listed, func(l *Listed) (bool, error) {
+		return strings.HasPrefix(l.ID.String(), prefix), nil
+	})
+	switch {
+	case err != nil:
+		return Listed{}, err
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) == 0:
+		return Listed{}, fmt.Errorf("find snapshot %q: %w", ref, ErrNoSnapshot)
+	}
+	ids := make([]format.ID, len(found))
+	for i := range found {
+		ids[i] = found[i].ID
+	}
+	return Listed{}, fmt.Errorf("find snapshot: %w", &AmbiguousError{ref, ids})
 }

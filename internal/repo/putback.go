@@ -43,7 +43,7 @@ func (r *Repository) PutBack(ctx context.Context, s *Session, listed []Listed) (
 			back = append(back, l.ID)
 		}
 	}
-	slices.SortFunc(listed, compareListed)
+	slices.SortFunc(listed, CompareListed)
 	return back, nil
 }
 

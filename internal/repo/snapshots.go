@@ -100,7 +100,7 @@ func (r *Repository) Snapshots(ctx context.Context) ([]Listed, error) {
 		missing[i].Err = fmt.Errorf("it was listed twice, and not found both times: %w", missing[i].Err)
 	}
 	all = slices.Concat(all, found, missing)
-	slices.SortFunc(all, compareListed)
+	slices.SortFunc(all, CompareListed)
 	return all, nil
 }
 
@@ -156,7 +156,7 @@ type snapshotInfo struct {
 	keep   bool // there is space for a copy on this machine
 }
 
-// listSnapshots lists the snapshots, newest first, and removes the copies of others.
+// listSnapshots lists the snapshots, newest first, and removes the copies of others that this machine has not made.
 func (r *Repository) listSnapshots(ctx context.Context) ([]snapshotInfo, error) {
 	var infos []snapshotInfo
 	for info, err := range r.st.List(ctx, store.Snapshot) {
@@ -170,10 +170,11 @@ func (r *Repository) listSnapshots(ctx context.Context) ([]snapshotInfo, error) 
 	slices.SortFunc(infos, func(a, b snapshotInfo) int { return b.stored.Compare(a.stored) })
 	kept, left := make(map[format.ID]bool, len(infos)), int64(snapcache.Limit)
 	for i := range infos {
-		if info := &infos[i]; info.size <= left {
-			info.keep, kept[info.id] = true, true
+		info := &infos[i]
+		if info.keep = info.size <= left; info.keep {
 			left -= info.size
 		}
+		kept[info.id] = info.keep
 	}
 	r.copies.Retain(kept)
 	return infos, nil
@@ -219,8 +220,8 @@ func (r *Repository) openSnapshot(sealed []byte) (*snapshot.Snapshot, error) {
 	return snapshot.Decode(plain)
 }
 
-// compareListed orders by time, then by ID, so that the order is deterministic; unreadable ones are last.
-func compareListed(a, b Listed) int {
+// CompareListed orders by time, then by ID, so that the order is deterministic; unreadable ones are last.
+func CompareListed(a, b Listed) int {
 	if a.Snapshot == nil || b.Snapshot == nil {
 		if d := boolRank(a.Snapshot == nil) - boolRank(b.Snapshot == nil); d != 0 {
 			return d

@@ -8,11 +8,12 @@ import (
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// Forgotten returns the forgotten snapshots whose content is in a tombstone, oldest first. Those that were brought
-// back are left out, also if they were forgotten again under the new ID. Whether all of their data is still there is
-// not known before Undo.
+// Forgotten returns, oldest first, the forgotten snapshots whose content is in a tombstone, and the missing ones that
+// have a copy on this machine. Those that were brought back are left out, also if they were forgotten again under the
+// new ID. Whether all of their data is still there is not known before Undo.
 func Forgotten(ctx context.Context, r *repo.Repository) ([]repo.Listed, error) {
 	listed, err := r.Snapshots(ctx)
 	if err != nil {
@@ -28,6 +29,12 @@ func Forgotten(ctx context.Context, r *repo.Repository) ([]repo.Listed, error) {
 	if err != nil {
 		return nil, err
 	}
+	missing, err := r.Missing(ctx, listed, func(l *repo.Listed) (bool, error) { return l.Snapshot != nil, nil })
+	if err != nil {
+		return nil, err
+	}
+	forgotten = append(forgotten, missing...)
+	slices.SortFunc(forgotten, repo.CompareListed)
 	last := make(map[string]*repo.Listed) // by what Undo publishes: the one that was brought back before
 	for i := range forgotten {
 		l := &forgotten[i]
@@ -82,11 +89,16 @@ func Undo(ctx context.Context, r *repo.Repository, refs []string, opt Options) (
 				return err
 			}
 		}
+		var back []format.ID
 		for i := range all {
 			if err := w.publish(ctx, &all[i]); err != nil {
 				return err
 			}
 			w.keepDirectories(&all[i])
+			back = append(back, all[i].Old.ID)
+		}
+		if !opt.DryRun {
+			r.Forgot(back) // a missing one is no longer missing
 		}
 		return nil
 	})

@@ -17,11 +17,21 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// recordName is the file of the record of published snapshots: a line of ID and time for each.
-const recordName = "published"
+// recordName is the file of the record of published snapshots: a line of ID and time for each, and missingMark after
+// these if the snapshot was reported as missing.
+const (
+	recordName  = "published"
+	missingMark = " missing"
+)
 
-// Snapshots maps each snapshot to the time of its publication.
-type Snapshots map[format.ID]time.Time
+// Publication is the record of one snapshot.
+type Publication struct {
+	At      time.Time
+	Missing bool // a command has reported that it is gone without a tombstone
+}
+
+// Snapshots maps each snapshot to its record.
+type Snapshots map[format.ID]Publication
 
 // Published returns the record of the snapshots that this machine has published, an empty one if there is none. Lines
 // that were cut off by a crash are skipped.
@@ -44,11 +54,12 @@ func parse(f io.Reader) (Snapshots, error) {
 	}
 	all := make(Snapshots)
 	for line := range strings.Lines(string(text)) {
-		name, at, whole := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		text, missing := strings.CutSuffix(strings.TrimSuffix(line, "\n"), missingMark)
+		name, at, whole := strings.Cut(text, " ")
 		id, err := format.ParseID(name)
 		seconds, numberErr := strconv.ParseInt(at, 10, 64)
 		if whole && strings.HasSuffix(line, "\n") && err == nil && numberErr == nil {
-			all[id] = time.Unix(seconds, 0)
+			all[id] = Publication{time.Unix(seconds, 0), missing}
 		}
 	}
 	return all, nil
@@ -56,7 +67,18 @@ func parse(f io.Reader) (Snapshots, error) {
 
 // AddPublished records a snapshot that this machine has published.
 func AddPublished(folder string, id format.ID, at time.Time) error {
-	return change(folder, func(all Snapshots) { all[id] = at })
+	return change(folder, func(all Snapshots) { all[id] = Publication{At: at} })
+}
+
+// SetMissing records which of the snapshots were reported as missing, or are there again.
+func SetMissing(folder string, ids []format.ID, missing bool) error {
+	return change(folder, func(all Snapshots) {
+		for _, id := range ids {
+			if p, had := all[id]; had {
+				all[id] = Publication{p.At, missing}
+			}
+		}
+	})
 }
 
 // RemovePublished removes snapshots from the record.
@@ -95,8 +117,12 @@ func change(folder string, by func(Snapshots)) (err error) {
 	}
 	by(all)
 	var text bytes.Buffer
-	for id, at := range all {
-		fmt.Fprintf(&text, "%s %d\n", id, at.Unix())
+	for id, p := range all {
+		fmt.Fprintf(&text, "%s %d", id, p.At.Unix())
+		if p.Missing {
+			text.WriteString(missingMark)
+		}
+		text.WriteByte('\n')
 	}
 	if _, err := f.WriteAt(text.Bytes(), 0); err != nil {
 		return err

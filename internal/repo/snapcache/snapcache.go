@@ -8,8 +8,9 @@
 // With the copy a damaged snapshot is put back. A copy whose file on the target was found damaged is no longer read in
 // its place, so that every command on this machine sees the damage until it is put back.
 //
-// The record detects a snapshot that disappears without being forgotten. Without this folder no disappearance is
-// detected, nothing is put back, and no data is lost.
+// The record detects a snapshot that disappears without being forgotten. The copy of one that is in the record stays
+// until it is known to be forgotten: it can be brought back from that, and a prune knows which data it needs. Without
+// this folder no disappearance is detected, and nothing is put back.
 package snapcache
 
 import (
@@ -112,16 +113,28 @@ func (c Cache) Damaged(id format.ID) {
 	}
 }
 
-// Retain removes the copies of snapshots that are not to be kept.
-func (c Cache) Retain(kept map[format.ID]bool) {
+// Retain removes the copies of the listed snapshots that are not to be kept, and of all others that are not in the
+// record of this machine.
+func (c Cache) Retain(listed map[format.ID]bool) {
 	if c.dir == "" {
 		return
 	}
 	_ = c.ioctx.Names(func() error {
 		entries, err := os.ReadDir(c.dir)
+		var published Snapshots // read when it is needed
 		for _, e := range entries {
 			id, parseErr := format.ParseID(strings.TrimSuffix(e.Name(), damaged))
-			if parseErr == nil && !kept[id] {
+			keep, there := listed[id]
+			if parseErr != nil || keep {
+				continue
+			}
+			if !there && published == nil {
+				var readErr error
+				if published, readErr = Published(filepath.Dir(c.dir)); readErr != nil {
+					return errors.Join(err, readErr)
+				}
+			}
+			if _, missed := published[id]; there || !missed {
 				err = errors.Join(err, os.Remove(filepath.Join(c.dir, e.Name())))
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
+	"github.com/tidemark-backup/tidemark/internal/forget"
 	"github.com/tidemark-backup/tidemark/internal/prune"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
@@ -107,10 +108,15 @@ func CopyOf(t *testing.T, st store.Store) store.Store {
 
 func (p *Pruned) Forget(ids ...format.ID) {
 	p.T.Helper()
-	for _, id := range ids {
-		require.NoError(p.T, p.Store.Delete(context.Background(), store.Name{Kind: store.Snapshot, ID: id.String()}))
-		delete(p.Contents, id)
-	}
+	require.NoError(p.T, p.With(func(r *repo.Repository) error {
+		list := make([]repo.Listed, len(ids))
+		for i, id := range ids {
+			list[i].ID = id
+			delete(p.Contents, id)
+		}
+		_, _, err := forget.Drop(context.Background(), r, list)
+		return err
+	}))
 }
 
 func SmallPrune() prune.Options {
