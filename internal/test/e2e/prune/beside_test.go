@@ -133,9 +133,10 @@ func TestPruneBetweenAnyTwoStepsOfBackup(t *testing.T) {
 		require.NoError(t, err)
 		p.Keep(first.ID)
 		st, count := at(inner, n, func() {
-			(&kit.Pruned{Engine: &kit.Engine{T: t, Store: inner}, Contents: p.Contents}).Forget(first.ID)
+			other := &kit.Engine{T: t, Store: inner, Parallel: p.Parallel, Open: p.Open}
+			other.Open.Cache.Dir = t.TempDir()
+			(&kit.Pruned{Engine: other, Contents: p.Contents}).Forget(first.ID)
 			for range 2 {
-				other := &kit.Engine{T: t, Store: inner, Parallel: p.Parallel, Open: p.Open}
 				other.Open.Cache.Dir = t.TempDir()
 				// Not with require, which must not end a goroutine of the backup.
 				if _, err := (&kit.Pruned{Engine: other}).Prune(kit.SmallPrune()); err != nil {
