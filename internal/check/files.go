@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -257,6 +258,12 @@ func (c *checker) checkLease(ctx context.Context, info store.Info) error {
 			c.found.Note("process %d on %s is writing, or was killed; its lease was last renewed on %s", l.PID, l.Host,
 				info.Modified.UTC().Format(time.DateTime))
 		}
+	}
+	if object.IsDamage(err) { // no data depends on it
+		c.found.Note("lease %s is damaged: its writer was killed, or writes a new one; it may keep prunes waiting until %s "+
+			"at the latest, by the clock of the target", info.Name.ID,
+			info.Modified.Add(session.LeaseExpiry+session.LeaseExpiry/2).UTC().Format(time.DateTime))
+		return nil
 	}
 	var id format.ID
 	copy(id[:], info.Name.ID)

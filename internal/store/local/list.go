@@ -202,6 +202,9 @@ func (s *Store) listDir(ctx context.Context, path string, visit func(fs.DirEntry
 		case errors.Is(err, fs.ErrNotExist): // the folder itself was removed
 			// nolint:errorlint // no file is missing
 			return fmt.Errorf("%w: the folder was removed while it was read: %v", store.ErrTemporary, err)
+		case errors.Is(err, unix.ENOTDIR):
+			return fmt.Errorf("%s is a file, where the repository has a folder: rename it, put the folder back from a copy of "+
+				"the repository if there is one, and run 'tidemark check': %w", path, err)
 		default:
 			return err
 		}

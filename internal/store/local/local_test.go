@@ -227,6 +227,23 @@ func TestMissingFoldersAreEmptyAndComeBack(t *testing.T) {
 	}
 }
 
+func TestFileInThePlaceOfAFolderSaysWhatToDo(t *testing.T) {
+	st, dir := create(t)
+	for kind, folder := range map[store.Kind][]string{store.Pack: {"packs", "trees"}, store.Index: {"index"}} {
+		for _, name := range folder {
+			path := filepath.Join(dir, name)
+			require.NoError(t, os.RemoveAll(path))
+			require.NoError(t, os.WriteFile(path, nil, 0o600))
+			var failed error
+			for _, err := range st.List(t.Context(), kind) {
+				failed = err
+			}
+			require.ErrorContains(t, failed, path+" is a file, where the repository has a folder: rename it")
+			require.NoError(t, os.Remove(path))
+		}
+	}
+}
+
 func TestStaleTempsAreRemovedOnFirstPut(t *testing.T) {
 	_, root := create(t)
 	old := time.Now().Add(-25 * time.Hour)
