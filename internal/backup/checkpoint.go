@@ -166,7 +166,9 @@ func (j *dirWork) soFar(ctx context.Context, inWork map[*place]amount) (root for
 		e, one := &j.dir.Entries[i], amount{}
 		if j.compared.Reuses(i) || j.stored[i] && !j.reading.Results[i].Gone {
 			s.entries = append(s.entries, uint32(i))
-			one.Files = 1
+			if e.Type != tree.Dir {
+				one.Files = 1
+			}
 			if e.Type == tree.File {
 				one.Bytes = e.Size
 			}

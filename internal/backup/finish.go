@@ -78,7 +78,11 @@ func (f *finisher) Name(i int) (name string, ok bool) {
 func (f *finisher) Node(i int, old, n *tree.Node) (keep bool, err error) {
 	j, e, same := f.job, &f.job.dir.Entries[i], f.job.compared.Reuses(i)
 	var c *child
-	if e.Type == tree.Dir {
+	if e.Dataless && !same {
+		f.gone(e, old, same)
+		return false, nil
+	}
+	if e.Entered() {
 		c = &j.children[f.slot]
 		f.slot++
 		if c.gone {

@@ -27,6 +27,8 @@ type Source struct {
 	Absent map[string]error
 	Shrink ShrinkLimit
 	Frozen *Frozen // nil: all sources are read live
+	// Dataless reports whether the content of an object is not on this machine; nil: localfs.AttrDataless says it.
+	Dataless func(st *localfs.Stat) bool
 }
 
 // Frozen describes snapshots of file systems from which the sources are read (Pick.ReadFrom).

@@ -117,7 +117,16 @@ func run(ctx context.Context, d deps, src Source, par Parallel, parent Parent) (
 	if p.sources.Load() == 0 {
 		return nil, ErrNothing
 	}
+	p.noteDataless()
 	return p.result(), nil
+}
+
+// noteDataless reports how much of the sources is not on this machine.
+func (p *pipeline) noteDataless() {
+	if kept, left := p.compare.Dataless(); kept+left > 0 {
+		p.deps.ledger.Note("", "read", fmt.Errorf("files and folders with content only in the cloud: %d; nothing was "+
+			"fetched. %d keep what the snapshot before has; %d are not in this snapshot", kept+left, kept, left))
+	}
 }
 
 func newPipeline(d deps, src Source, par Parallel, parent Parent) (*pipeline, error) {
@@ -212,7 +221,7 @@ func (p *pipeline) run(ctx context.Context) error {
 func (p *pipeline) walk(ctx context.Context) error {
 	opt := scan.Options{
 		Workers: p.par.Scanners, Rules: p.src.Rules, Skip: p.src.Skip, Ledger: p.deps.ledger,
-		Now: p.src.seen(p.deps.now), Gate: p.src.Gate, Mounted: p.src.mounted(),
+		Now: p.src.seen(p.deps.now), Gate: p.src.Gate, Mounted: p.src.mounted(), Dataless: p.src.Dataless,
 	}
 	v := &visitor{p}
 	if p.deps.cache.KeepsNames() && !p.src.Comparing.Relist && !p.src.Comparing.IgnoreCtime {

@@ -69,6 +69,9 @@ func (a *app) applyPolicy(use options.Use) {
 			a.print.Note("the CPU priority is unchanged: " + err.Error())
 		}
 		t.process = process
+		if err := priority.FetchNothing(); err != nil {
+			a.print.Note(err.Error())
+		}
 	}
 	for _, note := range t.holdLasting(a.spec.IO().Choose(use)) {
 		a.print.Note(note)

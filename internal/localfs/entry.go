@@ -13,7 +13,7 @@ import (
 // to another one meanwhile. It belongs to one goroutine.
 //
 // On Linux the descriptor is O_PATH, which does not open the object, until Open needs to read. On macOS readable files,
-// directories, links and fifos are opened; other objects are reached by name.
+// directories and links are opened; other objects are reached by name.
 type Entry struct {
 	dir    *Dir
 	name   string

@@ -14,10 +14,8 @@ func (e *Entry) pin(tree.Type) error {
 		return err
 	}
 	e.object = *byName
-	switch e.st.Type {
-	case tree.File, tree.Dir, tree.Symlink, tree.Fifo:
-	default:
-		return nil // opening a device has side effects; a socket cannot be opened
+	if !mayOpen(&e.st) {
+		return nil
 	}
 	fd, err := openat(e.dir.fd, e.name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_SYMLINK|unix.O_CLOEXEC|unix.O_NOCTTY)
 	if err != nil {

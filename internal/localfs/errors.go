@@ -16,6 +16,8 @@ var (
 	ErrNotRegular = errors.New("not a regular file")
 	// ErrReplaced: the file is not the known one, or has changed.
 	ErrReplaced = errors.New("replaced or changed since it was looked at")
+	// ErrDataless: the content of the file is not on this machine, and reading it would fetch it.
+	ErrDataless = errors.New("its content is only in the cloud: have the provider download it, and try again")
 	// ErrNotDir: the entry is not a directory; symbolic links are not followed.
 	ErrNotDir = errors.New("not a directory")
 	// ErrBadName: the name would leave the directory ("", ".", "..", a name with '/' or NUL).

@@ -51,6 +51,9 @@ func (d *Dir) openRegular(name string, st *Stat) (int, error) {
 	if st.Type != tree.File {
 		return -1, ErrNotRegular
 	}
+	if st.Attr&AttrDataless != 0 {
+		return -1, ErrDataless
+	}
 	fd, err := openat(d.fd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY)
 	if err != nil {
 		return -1, err

@@ -65,6 +65,7 @@ type Comparer struct {
 	ctx       context.Context // of the run: several directories wait for one old tree
 	digesters sync.Pool       // of *Digester
 	mended    atomic.Uint64
+	dataless  [2]atomic.Uint64 // Dataless
 }
 
 // New returns a Comparer that works until ctx ends.
@@ -76,6 +77,10 @@ func New(ctx context.Context, cfg Config) *Comparer {
 
 // Mended returns how many files are read again because parts of them or their folder's tree are lost.
 func (c *Comparer) Mended() uint64 { return c.mended.Load() }
+
+// Dataless returns how many files and folders have their content with a cloud provider only: those that keep the
+// content of the parent, and those that are left out.
+func (c *Comparer) Dataless() (kept, left uint64) { return c.dataless[0].Load(), c.dataless[1].Load() }
 
 // state is how an entry compares with the parent snapshot.
 type state uint8
@@ -235,6 +240,9 @@ func (c *Comparer) compareEntries(ctx context.Context, d *Dir) error {
 			return nil
 		}
 		same := c.same(&entries[i], n, d.Scanned, c.start(d, n.Name, start))
+		if entries[i].Dataless {
+			same = c.keeps(&entries[i], n)
+		}
 		if same && c.Parent.Damaged {
 			stored, err := c.stored(ctx, n)
 			if err != nil {
@@ -281,12 +289,22 @@ func (c *Comparer) same(e *scan.Entry, n *tree.Node, d *scan.Directory, start tr
 	return !n.Recheck && Same(e, n, start, c.Options.IgnoreCtime) && (c.Options.IgnoreInode || Inode(e, d) == n.Inode)
 }
 
+// keeps reports whether the node of the parent stands for an entry whose content is not on this machine. The content of
+// a folder is not compared with anything, so that it is not relied on if blobs of the parent may be lost.
+func (c *Comparer) keeps(e *scan.Entry, n *tree.Node) bool {
+	if n.Type == tree.Dir {
+		return e.Type == tree.Dir && !c.Parent.Damaged
+	}
+	return e.Type == n.Type && n.Outcome <= tree.Retried
+}
+
 // count records how the entries of d compare with the parent snapshot.
 func (c *Comparer) count(d *Dir) {
 	var t report.Tally
 	t.Objects.Inspected = uint64(len(d.Scanned.Entries))
 	for i := range d.Scanned.Entries {
 		e := &d.Scanned.Entries[i]
+		c.countDataless(d, i)
 		group := &t.Others
 		switch e.Type {
 		case tree.File:
@@ -310,12 +328,22 @@ func (c *Comparer) count(d *Dir) {
 		default:
 			group.New++
 		}
-		if e.Type == tree.File && !d.Reuses(i) {
+		if e.Type == tree.File && !d.Reuses(i) && !e.Dataless {
 			t.Bytes.Wanted += e.Size
 		}
 	}
 	d.Files, d.Bytes = t.Objects.Files+t.Objects.Others, t.Bytes.Inspected
 	c.Ledger.Add(&t)
+}
+
+func (c *Comparer) countDataless(d *Dir, i int) {
+	switch {
+	case !d.Scanned.Entries[i].Dataless:
+	case d.Reuses(i):
+		c.dataless[0].Add(1)
+	default:
+		c.dataless[1].Add(1)
+	}
 }
 
 // Reuses reports whether entry i is unchanged, so that its old node is reused.
@@ -325,7 +353,7 @@ func (d *Dir) Reuses(i int) bool { return d.Clean || d.States[i] == isUnchanged 
 func (d *Dir) ToRead() []uint32 {
 	var entries []uint32
 	for i, s := range d.States {
-		if s != isUnchanged && d.Scanned.Entries[i].Type != tree.Dir {
+		if s != isUnchanged && !d.Scanned.Entries[i].Dataless && d.Scanned.Entries[i].Type != tree.Dir {
 			entries = append(entries, uint32(i))
 		}
 	}

@@ -27,7 +27,7 @@ type Directory struct {
 	FS       localfs.FSInfo
 	Dev      uint64
 	Ino      uint64
-	Subdirs  []uint32 // indexes of the entries that are directories; set before the visitor is called
+	Subdirs  []uint32 // indexes of the entries that are entered; set before the visitor is called
 	User     any      // the visitor's
 	// Listing is what NameCache.Lookup may return in another walk: names that were read and can be trusted. Nil: there is
 	// none, or the cache has the same.

@@ -14,7 +14,6 @@ type Entry struct {
 	Name   string
 	Ino    uint64
 	Size   uint64
-	Blocks uint64 // of 512 bytes
 	secs   [3]int64
 	nsecs  [3]uint32
 	Links  uint32
@@ -24,6 +23,10 @@ type Entry struct {
 	Type   tree.Type
 	byName rules.Verdict // NotEntered: the contents of a directory are excluded; NeedType: the rules need its type
 	FS     uint32        // its file system, if that is not its directory's: see on; 0: it is
+	sparse bool
+	// Dataless: its content is not on this machine, but with a cloud provider. It is neither opened nor entered, since
+	// that would fetch the content.
+	Dataless bool
 }
 
 const (
@@ -45,11 +48,13 @@ func (e *Entry) time(i int) tree.Time { return tree.Time{Sec: e.secs[i], Nsec: e
 
 // Set copies st, and keeps the name.
 func (e *Entry) Set(st *localfs.Stat) {
-	e.Ino, e.Size, e.Blocks = st.Ino, st.Size, st.Blocks512
+	e.Ino, e.Size = st.Ino, st.Size
+	e.sparse = st.Blocks512*512 < st.Size
 	e.secs = [3]int64{st.Mtime.Sec, st.Ctime.Sec, st.Birth.Sec}
 	e.nsecs = [3]uint32{st.Mtime.Nsec, st.Ctime.Nsec, st.Birth.Nsec}
 	e.Links = uint32(min(st.Links, math.MaxUint32))
 	e.UID, e.GID, e.Mode, e.Type = st.UID, st.GID, uint16(st.Mode&0o7777), st.Type
+	e.Dataless = st.Attr&localfs.AttrDataless != 0 && (st.Type == tree.File || st.Type == tree.Dir)
 }
 
 // Mount reports whether e lies on another file system than its directory.
@@ -67,4 +72,7 @@ func (e *Entry) on(dev, dir uint64) {
 
 // Sparse reports whether a file has fewer blocks than its size needs: it has holes, or the file system compresses it or
 // stores it in the inode.
-func (e *Entry) Sparse() bool { return e.Type == tree.File && e.Blocks*512 < e.Size }
+func (e *Entry) Sparse() bool { return e.Type == tree.File && e.sparse }
+
+// Entered reports whether e is a directory that the walk enters.
+func (e *Entry) Entered() bool { return e.Type == tree.Dir && !e.Dataless }

@@ -306,6 +306,9 @@ func (l *realNames) setEntry(d *Directory, e *Entry, at int) (rules.Verdict, err
 		verdict = rules.Exclude
 	}
 	e.Set(st)
+	if dataless := l.walk.opt.Dataless; dataless != nil {
+		e.Dataless = dataless(st)
+	}
 	e.on(st.Dev, d.Dev)
 	if verdict == rules.Include && e.byName != rules.NotEntered && l.walk.opt.Mounted != nil && absent(d, e, st) {
 		return verdict, l.walk.live(d, e)

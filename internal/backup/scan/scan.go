@@ -16,7 +16,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/rules"
-	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
 // Visitor receives what the walk finds. Several workers call its methods at once.
@@ -43,6 +42,8 @@ type Options struct {
 	// walk enters. The context of Walk also ends I/O on a directory that is retained after it. Nil: no gates.
 	Gate  localfs.Gates
 	Cache NameCache // of earlier walks; nil: none
+	// Dataless reports whether the content of an object is not on this machine; nil: localfs.AttrDataless says it.
+	Dataless func(st *localfs.Stat) bool
 	// Mounted are the names of mount points below the sources by the path of their directory, if sources are read from
 	// snapshots of their file systems (Pick.ReadFrom); otherwise nil. What is mounted there is not in the snapshots and is
 	// read live, as are subvolumes.
@@ -277,7 +278,7 @@ func (w *walk) announce(ctx context.Context, d *Directory, s *worker) error {
 	}
 	dirs := 0
 	for i := range d.Entries {
-		if d.Entries[i].Type == tree.Dir {
+		if d.Entries[i].Entered() {
 			dirs++
 		}
 	}
@@ -285,7 +286,7 @@ func (w *walk) announce(ctx context.Context, d *Directory, s *worker) error {
 		d.Subdirs = make([]uint32, 0, dirs)
 	}
 	for i := range d.Entries {
-		if d.Entries[i].Type == tree.Dir {
+		if d.Entries[i].Entered() {
 			d.Subdirs = append(d.Subdirs, uint32(i))
 		}
 	}

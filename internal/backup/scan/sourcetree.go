@@ -190,6 +190,7 @@ func (w *walk) pickEntry(d *Directory, p, c *SourceTree) error {
 	}
 	e := Entry{Name: c.Name}
 	e.Set(&st)
+	e.Dataless = false // a source that cannot be read is a failure
 	e.on(st.Dev, d.Dev)
 	d.picks[c.Name] = c
 	if c.Children == nil {

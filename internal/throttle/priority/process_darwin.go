@@ -25,15 +25,10 @@ const (
 
 // The system call behind getiopolicy_np and setiopolicy_np, for which there is no function without cgo.
 const (
-	sysIopolicysys    = 322
-	iopolGet          = 1
-	iopolSet          = 2
-	iopolTypeDisk     = 0
-	iopolScopeProcess = 0
+	sysIopolicysys = 322
+	iopolGet       = 1
+	iopolTypeDisk  = 0
 )
-
-// iopolParam is struct _iopol_param_t.
-type iopolParam struct{ scope, kind, policy int32 }
 
 // Process is a process whose priority is set, perhaps again and again. It is safe for concurrent use.
 type Process struct {

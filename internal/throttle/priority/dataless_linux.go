@@ -1,0 +1,4 @@
+package priority
+
+// FetchNothing does nothing: Linux has no dataless objects.
+func FetchNothing() error { return nil }
