@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
 )
 
 const (
@@ -189,10 +190,5 @@ func mknodat(dirfd int, name string, mode uint32, dev uint64) error {
 	})
 }
 
-// syncFile also flushes the drive's cache, which fsync on macOS does not.
-func syncFile(fd int) error {
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_FULLFSYNC, 0); err == nil || errors.Is(err, unix.EINTR) {
-		return err
-	}
-	return unix.Fsync(fd)
-}
+// syncFile also flushes the drive's cache, which fsync on macOS does not, where the file system can.
+func syncFile(fd int) (pages.Promise, error) { return pages.Flush(fd, false) }

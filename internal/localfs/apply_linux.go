@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
 )
 
 const (
@@ -258,12 +259,12 @@ func mknodat(dirfd int, name string, mode uint32, dev uint64) error {
 	return unix.Mknodat(dirfd, name, mode, int(dev))
 }
 
-func syncFile(fd int) error {
+func syncFile(fd int) (pages.Promise, error) {
 	err := unix.Fsync(fd)
 	if errors.Is(err, unix.EINVAL) {
-		return nil // nothing to sync
+		return pages.Durable, nil // nothing to sync
 	}
-	return err
+	return pages.Durable, err
 }
 
 // timesOf returns the argument of utimensat. The access time is left alone if the node has none.

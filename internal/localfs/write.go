@@ -179,12 +179,22 @@ func (w *Writer) Stat() (Stat, error) {
 	return st, nil
 }
 
-// Sync makes content and size durable, on macOS including the drive's cache.
+// Sync makes content and size durable, as far as the file system can.
 func (w *Writer) Sync() error {
-	if err := w.ioctx.do(iopolicy.Sync, func() error { return syncFile(w.fd) }); err != nil {
-		return fmt.Errorf("sync file: %w", err)
+	_, err := w.Flush()
+	return err
+}
+
+// Flush is Sync, and returns what it promises.
+func (w *Writer) Flush() (p pages.Promise, err error) {
+	err = w.ioctx.do(iopolicy.Sync, func() (err error) {
+		p, err = syncFile(w.fd)
+		return err
+	})
+	if err != nil {
+		return p, fmt.Errorf("sync file: %w", err)
 	}
-	return nil
+	return p, nil
 }
 
 // Dup returns another descriptor of the file, which stays valid after w is closed, whatever happens to the name. The

@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/throttle/device"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
 )
 
 // faulty is a store in memory with one fault.
@@ -189,7 +190,7 @@ func TestFlushIsJudgedByItsTime(t *testing.T) {
 	}{{time.Microsecond, device.SSD, Degraded}, {time.Millisecond, device.SSD, Good},
 		{time.Millisecond, device.Remote, Good}} {
 		p := newProber(t.Context(), &Report{Device: device.Info{Medium: c.medium}}, Options{})
-		p.judgeFlush(c.median)
+		p.judgeFlush(c.median, pages.Durable)
 		require.Equal(t, c.want, p.report.Probes[0].Result)
 		require.Equal(t, c.medium == device.Remote || c.want == Degraded, p.report.Probes[0].Remedy != "")
 	}
@@ -204,4 +205,23 @@ func TestLinesAreThoseOfBackupd(t *testing.T) {
 		`Concurrently wrote 500 4 KB files at 23.27 MB/s to "/Volumes/X" in 0.088 seconds`,
 	}, s.Lines())
 	require.Zero(t, Burst{Files: 1, Size: 1}.Rate())
+}
+
+// A disk whose file system cannot flush the disk's cache is degraded, and the report says what to do. Of a server, that
+// is not known.
+func TestAFlushThatPromisesLessIsReported(t *testing.T) {
+	judged := func(medium device.Medium, promise pages.Promise) Probe {
+		p := newProber(t.Context(), &Report{Device: device.Info{Medium: medium}}, Options{})
+		p.judgeFlush(10*time.Millisecond, promise)
+		require.Len(t, p.report.Probes, 1)
+		return p.report.Probes[0]
+	}
+	require.Equal(t, Good, judged(device.HDD, pages.Durable).Result)
+	for _, promise := range []pages.Promise{pages.Submitted, pages.Nothing} {
+		weak := judged(device.HDD, promise)
+		require.Equal(t, Degraded, weak.Result)
+		require.Contains(t, weak.Evidence, "cannot flush the cache of the disk")
+		require.Contains(t, weak.Remedy, "APFS")
+		require.Equal(t, Good, judged(device.Remote, promise).Result)
+	}
 }

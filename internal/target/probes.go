@@ -17,6 +17,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/throttle/device"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
 )
 
 const (
@@ -246,34 +247,37 @@ func (p *prober) timeFlush(door localfs.IOContext, path string) error {
 		return err
 	}
 	defer dir.Release()
-	took := make([]time.Duration, flushes)
+	took, promise := make([]time.Duration, flushes), pages.Durable
 	for i := range took {
-		if took[i], err = flushOne(dir, fmt.Sprintf("flush-%d", i)); err != nil {
+		if took[i], promise, err = flushOne(dir, fmt.Sprintf("flush-%d", i)); err != nil {
 			return err
 		}
 	}
 	slices.Sort(took)
-	p.judgeFlush(took[flushes/2])
+	p.judgeFlush(took[flushes/2], promise)
 	return nil
 }
 
-func flushOne(dir *localfs.Dir, name string) (took time.Duration, err error) {
+func flushOne(dir *localfs.Dir, name string) (took time.Duration, promise pages.Promise, err error) {
 	f, err := dir.CreateFile(name)
 	if err != nil {
-		return 0, err
+		return 0, promise, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if _, err = f.WriteAt(noise(1, flushSize), 0); err != nil {
-		return 0, err
+		return 0, promise, err
 	}
 	begin := time.Now()
-	err = f.Sync()
-	return time.Since(begin), err
+	promise, err = f.Flush()
+	return time.Since(begin), promise, err
 }
 
-func (p *prober) judgeFlush(median time.Duration) {
+func (p *prober) judgeFlush(median time.Duration, promise pages.Promise) {
 	what := fmt.Sprintf("Flushing 1 MiB took %s (median of %d)", median.Round(time.Microsecond), flushes)
 	switch {
+	case promise != pages.Durable && p.report.Device.Medium != device.Remote:
+		p.report.add("flush", Degraded, what+". This file system cannot flush the cache of the disk (F_FULLFSYNC).",
+			"eject the disk before you unplug it, and run 'tidemark check' after a power failure; APFS can flush")
 	case median < instant:
 		p.report.add("flush", Degraded, what+". No device is that fast: flushing does nothing here.",
 			"after a power failure at the target the last minutes may be missing or torn: run 'tidemark check' then, and mount "+

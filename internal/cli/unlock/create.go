@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
 )
 
 // New is the secrets of a repository that is about to be made.
@@ -148,7 +149,7 @@ func MakeKeyFile(path string) ([]byte, error) {
 func writeAndClose(f *os.File, content []byte) error {
 	_, err := f.Write(content)
 	if err == nil {
-		err = f.Sync()
+		err = pages.Sync(f, false)
 	}
 	return errors.Join(err, f.Close())
 }
@@ -159,7 +160,7 @@ func syncDir(path string) error {
 		return fmt.Errorf("make key file durable: %w", err)
 	}
 	defer d.Close()
-	if err := d.Sync(); err != nil {
+	if err := pages.Sync(d, true); err != nil {
 		return fmt.Errorf("make key file durable: %w", err)
 	}
 	return nil

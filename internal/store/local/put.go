@@ -330,7 +330,7 @@ func (s *Store) makeDirs(ctx context.Context, path string) error {
 }
 
 // syncDir makes changes in a folder durable, as part of the operation that made them. Some file systems (SMB, several
-// of FUSE) cannot flush a folder and return an error, which is ignored.
+// of FUSE) cannot flush a folder, which is no error.
 func syncDir(path string) error { return syncFolder(unix.AT_FDCWD, path, path) }
 
 // syncDirAt is syncDir of a folder below the open root.
@@ -344,9 +344,5 @@ func syncFolder(at int, dir, path string) error {
 		return err
 	}
 	defer d.Close()
-	err = d.Sync()
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENOSYS) {
-		return nil
-	}
-	return err
+	return pages.Sync(d, true)
 }

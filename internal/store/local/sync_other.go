@@ -6,10 +6,12 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
 )
 
-// syncData makes f durable. On darwin Sync is F_FULLFSYNC, which flushes the cache of the disk.
-func syncData(f *os.File) error { return f.Sync() }
+// syncData makes f durable. On darwin that flushes the cache of the disk too, where the file system can.
+func syncData(f *os.File) error { return pages.Sync(f, false) }
 
 // renameNew renames a file unless the name is taken.
 func renameNew(fd int, temp, path string) error {

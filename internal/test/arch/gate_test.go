@@ -70,7 +70,7 @@ func working(pkg, name string) bool {
 			return true
 		}
 	case "github.com/tidemark-backup/tidemark/pkg/iopolicy/pages":
-		return name == "Push"
+		return name == "Push" || name == "Flush" || name == "Sync"
 	}
 	return slices.Contains(openers()[pkg], name)
 }

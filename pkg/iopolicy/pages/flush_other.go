@@ -1,0 +1,28 @@
+//go:build !darwin
+
+package pages
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Flush makes the open file or folder fd durable, and returns what it promises.
+func Flush(fd int, folder bool) (Promise, error) {
+	fsync := func() error { return unix.Fsync(fd) }
+	p, err := flush(fsync, fsync, folder)
+	if err == nil && p == Submitted {
+		p = Durable
+	}
+	return p, err
+}
+
+// Sync makes a file or folder durable.
+func Sync(f *os.File, folder bool) error {
+	err := f.Sync()
+	if folder && lacking(err) {
+		return nil
+	}
+	return err //nolint:wrapcheck // it names the file
+}
