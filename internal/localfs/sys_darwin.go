@@ -122,7 +122,8 @@ func fromStat(raw *unix.Stat_t, st *Stat) {
 		UID: raw.Uid, GID: raw.Gid,
 		Ino: raw.Ino, Links: uint64(raw.Nlink), Size: uint64(raw.Size), Blocks512: uint64(raw.Blocks),
 		Dev:   device(unix.Major(dev), unix.Minor(dev)),
-		Mtime: timeOf(raw.Mtim), Ctime: timeOf(raw.Ctim), Atime: timeOf(raw.Atim), Birth: timeOf(raw.Btim),
+		Mtime: timeOf(raw.Mtim), Ctime: timeOf(raw.Ctim), Atime: timeOf(raw.Atim),
+		Birth: birthOf(raw.Btim.Sec, raw.Btim.Nsec),
 	}
 	if st.Type == tree.CharDevice || st.Type == tree.BlockDevice {
 		st.Rdev = device(unix.Major(rdev), unix.Minor(rdev))

@@ -18,3 +18,10 @@ func TestWhatIsOpenedForItsAttributes(t *testing.T) {
 		require.False(t, mayOpen(&Stat{Type: typ, Attr: AttrDataless}), "%v", typ)
 	}
 }
+
+// A birth time that the file system does not have is unknown; one before 1970 is known.
+func TestZeroIsNoBirthTimeOnMacOS(t *testing.T) {
+	require.Equal(t, tree.Time{Sec: UnknownTime}, birthOf(0, 0))
+	require.Equal(t, tree.Time{Nsec: 1}, birthOf(0, 1))
+	require.Equal(t, tree.Time{Sec: -1}, birthOf(-1, 0))
+}

@@ -2,6 +2,16 @@ package localfs
 
 import "github.com/tidemark-backup/tidemark/pkg/format/tree"
 
+// birthOf returns the birth time. XNU returns zero if the file system has none (vn_stat_noauth of vfs_vnops.c).
+//
+//nolint:unused // on Linux, where its test runs
+func birthOf(sec, nsec int64) tree.Time {
+	if sec == 0 && nsec == 0 {
+		return tree.Time{Sec: UnknownTime}
+	}
+	return tree.Time{Sec: sec, Nsec: uint32(nsec)}
+}
+
 // mayOpen reports whether opening an object by its name for its attributes has no side effect on macOS. Opening a
 // device has one, a dataless object is fetched, a fifo wakes its writer, and a socket cannot be opened.
 //
