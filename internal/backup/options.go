@@ -27,6 +27,8 @@ type Source struct {
 	Absent map[string]error
 	Shrink ShrinkLimit
 	Frozen *Frozen // nil: all sources are read live
+	// ZerosAreHoles makes holes of chunks of zeros. It is always so where the file system's holes are not believed.
+	ZerosAreHoles bool
 	// Dataless reports whether the content of an object is not on this machine; nil: localfs.AttrDataless says it.
 	Dataless func(st *localfs.Stat) bool
 }

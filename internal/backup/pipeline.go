@@ -160,7 +160,8 @@ func newPipeline(d deps, src Source, par Parallel, parent Parent) (*pipeline, er
 	}
 	p.places, p.found = places(src.Root, d.sources)
 	p.places.differ = true // the root has no node to compare
-	p.save = save.New(save.Config{Session: d.session, Keys: keys, Ledger: d.ledger, Cutter: cutter})
+	p.save = save.New(save.Config{Session: d.session, Keys: keys, Ledger: d.ledger, Cutter: cutter,
+		ZerosAreHoles: src.ZerosAreHoles || !localfs.HolesAreTrue})
 	p.read = read.New(read.Config{
 		Options: src.Reading, Rotational: src.Rotational, Ledger: d.ledger, Cutter: cutter, Flow: p, Memory: p.memory,
 	})

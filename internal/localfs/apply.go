@@ -209,7 +209,7 @@ func (o *object) setMode(n *tree.Node, ownerFailed bool) error {
 // setXattrs sets the ACLs (acls set) or the other extended attributes of n, and removes those that n does not have.
 func (o *object) setXattrs(n *tree.Node, what ApplyOptions, acls bool, ps *problems) {
 	for _, x := range n.Xattrs {
-		if isACL(x.Name) != acls {
+		if isACL(x.Name) != acls || skipXattr(x.Name) {
 			continue
 		}
 		err := o.setXattr(x.Name, x.Value)

@@ -23,3 +23,10 @@ func mayOpen(st *Stat) bool {
 	}
 	return false
 }
+
+// ownedBySystem reports whether macOS sets an extended attribute by itself, and lets no program set or remove it.
+//
+//nolint:unused // as above
+func ownedBySystem(name string) bool {
+	return name == "com.apple.provenance" || name == "com.apple.macl" || name == "com.apple.rootless"
+}

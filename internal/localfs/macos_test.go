@@ -1,6 +1,8 @@
 package localfs
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,4 +26,36 @@ func TestZeroIsNoBirthTimeOnMacOS(t *testing.T) {
 	require.Equal(t, tree.Time{Sec: UnknownTime}, birthOf(0, 0))
 	require.Equal(t, tree.Time{Nsec: 1}, birthOf(0, 1))
 	require.Equal(t, tree.Time{Sec: -1}, birthOf(-1, 0))
+}
+
+// Attributes of the system are neither set nor removed; those of programs are.
+func TestAttributesOfMacOSItself(t *testing.T) {
+	for name, want := range map[string]bool{
+		"com.apple.provenance": true, "com.apple.macl": true, "com.apple.rootless": true,
+		"com.apple.ResourceFork": false, "com.apple.FinderInfo": false, "com.apple.quarantine": false, "user.x": false,
+	} {
+		require.Equal(t, want, ownedBySystem(name), name)
+	}
+}
+
+// Holes that are not believed are data, and an empty file has neither.
+func TestHolesThatAreNotBelieved(t *testing.T) {
+	at := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(at, "f"), nil, 0o600))
+	require.NoError(t, os.Truncate(filepath.Join(at, "f"), 1<<20))
+	dir, err := OpenDir(at)
+	require.NoError(t, err)
+	defer dir.Release()
+	f, err := dir.OpenFile("f")
+	require.NoError(t, err)
+	defer f.Close()
+	calls := 0
+	yield := func(off, n uint64, hole bool) error {
+		calls++
+		require.Equal(t, []any{uint64(0), uint64(1 << 20), false}, []any{off, n, hole})
+		return nil
+	}
+	require.NoError(t, f.extents(false, 1<<20, yield))
+	require.NoError(t, f.extents(false, 0, yield))
+	require.Equal(t, 1, calls)
 }

@@ -88,10 +88,7 @@ func isACL(name string) bool { return name == macACLName }
 
 // Removable reports whether an attribute that the node lacks is removed. The system sets these by itself and does not
 // allow their removal.
-func Removable(name string) bool {
-	switch name {
-	case "com.apple.provenance", "com.apple.macl", "com.apple.rootless":
-		return false
-	}
-	return true
-}
+func Removable(name string) bool { return !ownedBySystem(name) }
+
+// skipXattr reports whether a restore does not set an attribute, which is no failure.
+func skipXattr(name string) bool { return ownedBySystem(name) }

@@ -3,6 +3,7 @@
 package save
 
 import (
+	"bytes"
 	"errors"
 	"sync"
 
@@ -29,6 +30,8 @@ type Config struct {
 	Keys    *seal.Keys
 	Ledger  *report.Ledger
 	Cutter  *chunker.Chunker
+	// ZerosAreHoles makes holes of chunks of zeros, where the holes that the file system reports are not to be believed.
+	ZerosAreHoles bool
 }
 
 // Saver stores chunks and trees of one run. It is safe for concurrent use.
@@ -111,12 +114,17 @@ func (c *Chunker) Store(buf []byte) ([]tree.Chunk, error) {
 	var t report.Tally
 	chunks := make([]tree.Chunk, len(c.spans))
 	c.ids = c.ids[:0]
+	stored := c.spans[:0]
 	for i, s := range c.spans {
-		id := c.hasher.ID(buf[s.off:s.end])
-		c.ids = append(c.ids, id)
-		chunks[i] = tree.Chunk{ID: id, Len: uint64(s.end - s.off)}
+		chunks[i].Len = uint64(s.end - s.off)
+		if c.saver.ZerosAreHoles && isZero(buf[s.off:s.end]) {
+			continue
+		}
+		chunks[i].ID = c.hasher.ID(buf[s.off:s.end])
+		c.ids, stored = append(c.ids, chunks[i].ID), append(stored, s)
 		t.Bytes.BeforeDedup += chunks[i].Len
 	}
+	c.spans = stored
 	c.fresh = append(c.fresh[:0], make([]bool, len(c.ids))...)
 	c.saver.storing.RLock()
 	defer c.saver.storing.RUnlock()
@@ -138,4 +146,9 @@ func (c *Chunker) Store(buf []byte) ([]tree.Chunk, error) {
 	t.Bytes.Processed = t.Bytes.AfterDedup
 	c.saver.Ledger.Add(&t)
 	return chunks, nil
+}
+
+// isZero reports whether p has only zeros. Other data is mostly recognised by its first byte.
+func isZero(p []byte) bool {
+	return len(p) == 0 || p[0] == 0 && bytes.Equal(p[1:], p[:len(p)-1])
 }
