@@ -15,7 +15,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/backup/reread"
 	"github.com/tidemark-backup/tidemark/internal/backup/scan"
 	"github.com/tidemark-backup/tidemark/internal/repo"
-	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
+	"github.com/tidemark-backup/tidemark/internal/repo/dircache"
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
@@ -119,8 +119,8 @@ func RereadShare(ctx context.Context, r *repo.Repository, job *Job, out *Outcome
 	if opt.Days <= 0 || out.ID.IsZero() || job.Stdin != nil || job.NoDirCache {
 		return nil, nil
 	}
-	cache, err := r.CacheFile()
-	if err != nil || cache == nil || cache.Private() {
+	cache, err := r.DirCache()
+	if err != nil || cache == nil {
 		return nil, err
 	}
 	if opt.Now.IsZero() {
@@ -161,7 +161,7 @@ type share struct {
 	repo  *repo.Repository
 	job   *Job
 	out   *Outcome
-	cache *cachefile.File
+	cache *dircache.Cache
 	now   time.Time
 	until time.Time
 
@@ -322,7 +322,7 @@ func (job *Job) cacheKey() string {
 // The backup reads them whatever their times are.
 type differing map[string][]string
 
-func (job *Job) differing(cache *cachefile.File) differing {
+func (job *Job) differing(cache *dircache.Cache) differing {
 	if cache == nil || job.Stdin != nil || job.NoDirCache {
 		return nil
 	}

@@ -197,7 +197,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, be
 	}
 	out.Parent = parents.newest()
 	out.Snapshot.Parent = out.Parent
-	cache, err := r.CacheFile()
+	cache, err := r.DirCache()
 	if err != nil {
 		return err
 	}

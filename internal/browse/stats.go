@@ -214,7 +214,13 @@ type locator struct {
 	ids    []format.ID
 	out    []blobindex.Found
 	blobs  map[short]struct{}
-	frames map[uint64]struct{} // pack << 32 | offset
+	frames map[frame]struct{}
+}
+
+// frame identifies a frame by its pack and its offset there.
+type frame struct {
+	pack   short
+	offset uint32
 }
 
 const locateBatch = 4096
@@ -238,8 +244,11 @@ func (l *locator) flush(ctx context.Context) error {
 	}
 	for i := range l.ids {
 		f := &l.out[i]
-		key := uint64(f.Loc.Pack)<<32 | uint64(f.Loc.Offset)
-		if _, ok := l.frames[key]; f.OK && !ok {
+		if f.Pack == nil {
+			continue
+		}
+		key := frame{shorten(f.Pack.ID), f.Loc.Offset}
+		if _, ok := l.frames[key]; !ok {
 			l.frames[key] = struct{}{}
 			l.s.Stored += uint64(f.Loc.Sealed)
 		}
@@ -261,7 +270,7 @@ func (p pageReader) LoadBlob(ctx context.Context, id format.ID) ([]byte, error) 
 
 func (s *Statistics) rawData(ctx context.Context, r *repo.Repository, trees []format.ID) error {
 	l := &locator{r: r, s: s, out: make([]blobindex.Found, locateBatch), blobs: make(map[short]struct{}),
-		frames: make(map[uint64]struct{})}
+		frames: make(map[frame]struct{})}
 	pages := pageReader{l}
 	dirs := make(map[short]struct{})
 	for _, id := range trees {

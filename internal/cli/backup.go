@@ -195,7 +195,7 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 	defer func() { err = errors.Join(err, thaw()) }()
 	if job.Stdin == nil {
 		// The cache must exist before it can be excluded under all its names.
-		if _, err := r.CacheFile(); err != nil {
+		if err := r.OpenCache(); err != nil {
 			return "", err
 		}
 		if err := a.protect(&job.Source); err != nil {

@@ -45,6 +45,7 @@ type worker struct {
 
 // piece is a chunk to be read.
 type piece struct {
+	pack *index.PackInfo
 	loc  index.Loc
 	id   format.ID
 	made *format.ID // its entry in the result
@@ -91,7 +92,7 @@ func (w *window) load(ctx context.Context) error {
 	g.SetLimit(cap(w.workers))
 	for len(pieces) > 0 && reading.Err() == nil {
 		n := 1
-		for n < len(pieces) && pieces[n].loc.Pack == pieces[0].loc.Pack {
+		for n < len(pieces) && pieces[n].pack.ID == pieces[0].pack.ID {
 			n++
 		}
 		part := pieces[:n]
@@ -142,13 +143,13 @@ func (w *window) plan(ctx context.Context) ([]piece, error) {
 	}
 	pieces := make([]piece, len(w.ids))
 	for i, id := range w.ids {
-		if !w.found[i].OK {
+		if w.found[i].Pack == nil {
 			return nil, &sourceError{fmt.Errorf("blob %s is in no pack: %w", id.Short(), store.ErrNotExist)}
 		}
-		pieces[i] = piece{w.found[i].Loc, id, &w.made[i]}
+		pieces[i] = piece{w.found[i].Pack, w.found[i].Loc, id, &w.made[i]}
 	}
 	slices.SortFunc(pieces, func(a, b piece) int {
-		return cmp.Or(cmp.Compare(a.loc.Pack, b.loc.Pack), cmp.Compare(a.loc.Offset, b.loc.Offset),
+		return cmp.Or(a.pack.ID.Compare(b.pack.ID), cmp.Compare(a.loc.Offset, b.loc.Offset),
 			cmp.Compare(a.loc.Skip, b.loc.Skip))
 	})
 	return pieces, nil
@@ -173,10 +174,7 @@ func (w *window) finish() error {
 
 // readPack copies pieces of one pack.
 func (t *transfer) readPack(ctx context.Context, one *worker, pieces []piece) error {
-	info, err := t.c.from.PackInfo(pieces[0].loc.Pack)
-	if err != nil {
-		return err
-	}
+	info := *pieces[0].pack
 	var spans []repo.Span
 	var frames [][]piece
 	for len(pieces) > 0 {

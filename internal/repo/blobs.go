@@ -24,7 +24,7 @@ const prefetchFrom = 1 << 10
 // copiesTried is how many further copies of a damaged blob are read.
 const copiesTried = 3
 
-// Locate looks up where blobs lie. out must be as long as ids. A blob that is not found has OK false, which is not an
+// Locate looks up where blobs lie. out must be as long as ids. A blob that is not found has no pack, which is not an
 // error here. The search covers new index segments, packs that no segment names, and a rebuilt index.
 func (r *Repository) Locate(ctx context.Context, ids []format.ID, out []index.Found) error {
 	_, err := r.index.Search(ctx, func(in index.Source) (bool, error) {
@@ -35,22 +35,13 @@ func (r *Repository) Locate(ctx context.Context, ids []format.ID, out []index.Fo
 			return false, fmt.Errorf("look up blobs: %w", err)
 		}
 		for i := range ids {
-			if !out[i].OK {
+			if out[i].Pack == nil {
 				return false, nil
 			}
 		}
 		return true, nil
 	})
 	return err
-}
-
-// PackInfo returns the pack that Locate named.
-func (r *Repository) PackInfo(n uint32) (index.PackInfo, error) {
-	info, err := r.index.Pack(n)
-	if err != nil {
-		return index.PackInfo{}, fmt.Errorf("look up pack: %w", err)
-	}
-	return info, nil
 }
 
 // LoadBlob returns a blob, verified against its ID. The caller must not change it: it shares memory with the frame it
@@ -204,15 +195,8 @@ func lookUp(in index.Source, id format.ID) (place, bool, error) {
 	if err := in.Lookup([]format.ID{id}, found[:]); err != nil {
 		return place{}, false, fmt.Errorf("look up blob: %w", err)
 	}
-	if !found[0].OK {
+	if found[0].Pack == nil {
 		return place{}, false, nil
 	}
-	info, err := in.Pack(found[0].Loc.Pack)
-	if errors.Is(err, index.ErrNoPack) {
-		return place{}, false, nil // no frame can lie there
-	}
-	if err != nil {
-		return place{}, false, fmt.Errorf("look up pack: %w", err)
-	}
-	return place{info, found[0].Loc}, true, nil
+	return place{*found[0].Pack, found[0].Loc}, true, nil
 }

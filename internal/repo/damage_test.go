@@ -247,7 +247,7 @@ func TestReadFrames(t *testing.T) {
 	mustBackUp(t, r, data)
 	ctx := t.Context()
 	h := r.Keys().Hasher()
-	byPack := make(map[uint32]map[uint32]repo.Span)
+	byPack := make(map[index.PackInfo]map[uint32]repo.Span)
 	ids := make([]format.ID, len(data))
 	for i := range data {
 		ids[i] = h.ID(data[i])
@@ -255,12 +255,12 @@ func TestReadFrames(t *testing.T) {
 	found := make([]index.Found, len(ids))
 	require.NoError(t, r.Locate(ctx, ids, found))
 	for i := range found {
-		require.True(t, found[i].OK)
-		loc := found[i].Loc
-		if byPack[loc.Pack] == nil {
-			byPack[loc.Pack] = make(map[uint32]repo.Span)
+		require.NotNil(t, found[i].Pack)
+		loc, in := found[i].Loc, *found[i].Pack
+		if byPack[in] == nil {
+			byPack[in] = make(map[uint32]repo.Span)
 		}
-		byPack[loc.Pack][loc.Offset] = repo.Span{Offset: loc.Offset, Sealed: loc.Sealed}
+		byPack[in][loc.Offset] = repo.Span{Offset: loc.Offset, Sealed: loc.Sealed}
 	}
 	fr, err := r.NewFrameReader()
 	require.NoError(t, err)
@@ -274,9 +274,7 @@ func TestReadFrames(t *testing.T) {
 		require.Empty(t, raw)
 		return nil
 	}
-	for n, spans := range byPack {
-		info, err := r.PackInfo(n)
-		require.NoError(t, err)
+	for info, spans := range byPack {
 		require.NoError(t, fr.Read(ctx, info, sorted(spans), collect))
 	}
 	for _, id := range ids {
@@ -304,8 +302,7 @@ func TestReadFramesAroundDamage(t *testing.T) {
 	h := r.Keys().Hasher()
 	first := make([]index.Found, 1)
 	require.NoError(t, r.Locate(t.Context(), []format.ID{h.ID(blobs(1, 1)[0])}, first))
-	info, err := r.PackInfo(first[0].Loc.Pack)
-	require.NoError(t, err)
+	info := *first[0].Pack
 	name := store.Name{Kind: store.Pack, ID: info.ID.String()}
 	good := bytesOf(t, st, name)
 	table, err := pack.OpenTable(r.Keys(), info.ID, int64(len(good)), func(off int64, p []byte) error {

@@ -36,8 +36,7 @@ func TestFrameReadersShareTools(t *testing.T) {
 	found := make([]index.Found, 1)
 	require.NoError(t, r.Locate(t.Context(), []format.ID{r.Keys().Hasher().ID(data[0])}, found))
 	loc := found[0].Loc
-	info, err := r.PackInfo(loc.Pack)
-	require.NoError(t, err)
+	info := *found[0].Pack
 	spans := []repo.Span{{Offset: loc.Offset, Sealed: loc.Sealed}}
 
 	synctest.Test(t, func(t *testing.T) {

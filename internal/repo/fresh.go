@@ -21,7 +21,6 @@ func (r *Repository) loadFromFresh(ctx context.Context, id format.ID, at place, 
 		now, ok, err = lookUp(in, id)
 		return ok, err
 	})
-	now.loc.Pack = at.loc.Pack // pack numbers differ between indexes
 	if err != nil || !found || now == at {
 		return nil, first
 	}

@@ -12,7 +12,6 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
-	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
@@ -33,30 +32,39 @@ func cached(t *testing.T, st store.Store, dir string, noted *notes) *repo.Reposi
 	return r
 }
 
+// runs returns the files of the hash cache in a folder.
+func runs(t *testing.T, folder string) []string {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join(folder, "runs", "*"))
+	require.NoError(t, err)
+	return all
+}
+
 // knownIn makes a repository, and its cache in a folder.
-func knownIn(t *testing.T, st store.Store, dir string, data [][]byte) (id format.ID, file string) {
+func knownIn(t *testing.T, st store.Store, dir string, data [][]byte) (id format.ID, folder string) {
 	t.Helper()
 	id = mustBackUp(t, initialise(t, st), data)
 	r := cached(t, st, dir, &notes{})
 	require.NoError(t, r.Sync(t.Context()))
-	file = filepath.Join(r.CacheFolder(), "cache.db")
+	folder = r.CacheFolder()
 	require.NoError(t, r.Close())
-	return id, file
+	require.Len(t, runs(t, folder), 1)
+	return id, folder
 }
 
 // misled applies change to each segment in the cache.
-func misled(t *testing.T, st store.Store, file string, change func(*index.Segment)) {
+func misled(t *testing.T, st store.Store, folder string, change func(*index.Segment)) {
 	t.Helper()
 	r := fresh(t, st)
-	f, err := cachefile.Open(file, r.Config().ID, cachefile.IOContext{}, blobindex.Table())
-	require.NoError(t, err)
-	c := blobindex.NewFileIndex(f)
-	require.NoError(t, c.Drop())
+	c := blobindex.NewCache(blobindex.CacheOptions{Dir: folder, Repo: r.Config().ID})
+	require.NoError(t, c.Refresh())
+	require.NoError(t, c.Spoiled())
 	for id, seg := range segments(t, r) {
 		change(seg)
 		require.NoError(t, c.Merge(id, seg))
 	}
-	require.NoError(t, c.Close())
+	c.Close()
+	require.Len(t, runs(t, folder), 1)
 }
 
 // eachPack changes the packs of a segment one by one.
@@ -108,8 +116,8 @@ func TestCacheThatIsWrong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			st, dir, data := mem.New(), t.TempDir(), blobs(1, 60)
-			id, file := knownIn(t, st, dir, data)
-			misled(t, st, file, change)
+			id, folder := knownIn(t, st, dir, data)
+			misled(t, st, folder, change)
 			var noted notes
 			counted := faultstore.Wrap(st, faultstore.Plan{Ops: faultstore.Get, Kind: store.Index})
 			r := cached(t, counted, dir, &noted)
@@ -118,14 +126,14 @@ func TestCacheThatIsWrong(t *testing.T) {
 			require.NoError(t, r.Close())
 			require.Equal(t, 1, strings.Count(noted.String(), again))
 			require.Contains(t, noted.String(), "the local cache is damaged")
-			require.NoFileExists(t, file)
+			require.Empty(t, runs(t, folder))
 
 			noted = notes{}
 			r = cached(t, st, dir, &noted)
 			requireComplete(t, r, id, data)
 			require.NoError(t, r.Close())
 			require.NotContains(t, noted.String(), again)
-			require.FileExists(t, file)
+			require.NotEmpty(t, runs(t, folder))
 		})
 	}
 }
@@ -133,9 +141,9 @@ func TestCacheThatIsWrong(t *testing.T) {
 // Places from the fresh index can be used as any other.
 func TestLocateAsksTheSegmentsAgain(t *testing.T) {
 	st, dir, data := mem.New(), t.TempDir(), blobs(1, 60)
-	_, file := knownIn(t, st, dir, data)
+	_, folder := knownIn(t, st, dir, data)
 	forget := true
-	misled(t, st, file, func(seg *index.Segment) { // about half of them
+	misled(t, st, folder, func(seg *index.Segment) { // about half of them
 		if forget = !forget; forget {
 			*seg = index.Segment{}
 		}
@@ -152,21 +160,19 @@ func TestLocateAsksTheSegmentsAgain(t *testing.T) {
 		found := make([]blobindex.Found, len(ids))
 		require.NoError(t, r.Locate(t.Context(), ids, found))
 		for i := range data {
-			require.True(t, found[i].OK)
-			info, err := r.PackInfo(found[i].Loc.Pack)
-			require.NoError(t, err)
-			got, err := r.LoadBlobAt(t.Context(), ids[i], info, found[i].Loc)
+			require.NotNil(t, found[i].Pack)
+			got, err := r.LoadBlobAt(t.Context(), ids[i], *found[i].Pack, found[i].Loc)
 			require.NoError(t, err)
 			require.Equal(t, data[i], got)
 		}
-		require.False(t, found[len(data)].OK)
+		require.Nil(t, found[len(data)].Pack)
 	}
 }
 
 // A repository that has lost packs is read once more, not once for each blob, and keeps its cache.
 func TestLostPacksAreLookedForOnce(t *testing.T) {
 	st, dir, data := mem.New(), t.TempDir(), blobs(1, 60)
-	_, file := knownIn(t, st, dir, data)
+	_, folder := knownIn(t, st, dir, data)
 	for _, name := range names(t, st, store.Pack) {
 		require.NoError(t, st.Delete(t.Context(), name))
 	}
@@ -191,7 +197,7 @@ func TestLostPacksAreLookedForOnce(t *testing.T) {
 		require.Equal(t, len(names(t, st, store.Index)), gets.Matched(), "run %d", run)
 		require.NoError(t, r.Close())
 		require.Equal(t, 1, strings.Count(noted.String(), again))
-		require.FileExists(t, file)
+		require.NotEmpty(t, runs(t, folder))
 	}
 }
 
@@ -221,16 +227,12 @@ func ranges(t *testing.T, file string) (out [][2]int) {
 		}
 	}
 	require.NoError(t, db.View(func(tx *bolt.Tx) error {
-		for _, name := range []string{"blobs", "filters"} {
-			top := tx.Bucket([]byte(name))
-			err := top.ForEachBucket(func(k []byte) error {
-				return top.Bucket(k).ForEach(func(k, v []byte) error { add(k); add(v); return nil })
-			})
-			if err != nil {
+		for _, name := range []string{"blobs", "filter", "packs", "segments"} {
+			if err := tx.Bucket([]byte(name)).ForEach(func(k, v []byte) error { add(k); add(v); return nil }); err != nil {
 				return err
 			}
 		}
-		return tx.Bucket([]byte("packs")).ForEach(func(_, v []byte) error { add(v); return nil })
+		return nil
 	}))
 	return out
 }
@@ -239,7 +241,8 @@ func ranges(t *testing.T, file string) (out [][2]int) {
 // complete.
 func TestFlippedBitsInTheCache(t *testing.T) {
 	st, dir, data := mem.New(), t.TempDir(), blobs(1, 200)
-	id, file := knownIn(t, st, dir, data)
+	id, folder := knownIn(t, st, dir, data)
+	file := runs(t, folder)[0]
 	sound, err := os.ReadFile(file)
 	require.NoError(t, err)
 	parts := ranges(t, file)
@@ -254,6 +257,8 @@ func TestFlippedBitsInTheCache(t *testing.T) {
 			bad[part[0]+rng.IntN(part[1])] ^= 1 << rng.IntN(8)
 		}
 		for _, backUpFirst := range []bool{false, true} {
+			require.NoError(t, os.RemoveAll(filepath.Dir(file)))
+			require.NoError(t, os.Mkdir(filepath.Dir(file), 0o700))
 			require.NoError(t, os.WriteFile(file, bad, 0o600))
 			target := mem.New()
 			copyStore(t, st, target)
@@ -276,7 +281,7 @@ func TestFlippedBitsInTheCache(t *testing.T) {
 				return err
 			}
 			require.NoError(t, attempt(), "seed %d", seed)
-			if strings.Contains(noted.String(), again) || strings.Contains(noted.String(), "cannot be read") {
+			if strings.Contains(noted.String(), again) || strings.Contains(noted.String(), "made again") {
 				renewed++
 			}
 			requireComplete(t, fresh(t, target), wantID, want)

@@ -49,14 +49,11 @@ func putSegment(t *testing.T, r *repo.Repository, seg *index.Segment) store.Name
 // has reports which of the blobs the index knows, without looking for more.
 func has(t *testing.T, r *repo.Repository, data [][]byte) (out []bool) {
 	t.Helper()
-	f, err := r.CacheFile()
-	require.NoError(t, err)
-	c := blobindex.NewFileIndex(f)
 	h := r.Keys().Hasher()
 	for _, b := range data {
 		var found [1]blobindex.Found
-		require.NoError(t, c.Lookup([]format.ID{h.ID(b)}, found[:]))
-		out = append(out, found[0].OK)
+		require.NoError(t, r.Known(t.Context(), []format.ID{h.ID(b)}, found[:]))
+		out = append(out, found[0].Pack != nil)
 	}
 	return out
 }
@@ -177,7 +174,7 @@ func TestMissingBlob(t *testing.T) {
 	}
 	found := make([]blobindex.Found, 1)
 	require.NoError(t, r.Locate(t.Context(), []format.ID{id}, found))
-	require.False(t, found[0].OK)
+	require.Nil(t, found[0].Pack)
 }
 
 func TestRebuildIndexOnReadOnlyTarget(t *testing.T) {
@@ -253,27 +250,26 @@ func TestCacheIsReused(t *testing.T) {
 	}
 }
 
-// A second run at the same time gets a private cache, which does not outlive it.
-func TestBusyCache(t *testing.T) {
+// A second run at the same time uses the same cache, and reads nothing that the first has read.
+func TestCacheIsShared(t *testing.T) {
 	st := mem.New()
 	id := mustBackUp(t, initialise(t, st), blobs(1, 10))
 	dir := t.TempDir()
 	first := openWith(t, st, repo.OpenOptions{Unlock: repo.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: dir}})
 	requireComplete(t, first, id, blobs(1, 10))
 	var noted notes
-	second, err := repo.Open(t.Context(), st, repo.OpenOptions{
+	gets := faultstore.Wrap(st, faultstore.Plan{Ops: faultstore.Get, Kind: store.Index})
+	second, err := repo.Open(t.Context(), gets, repo.OpenOptions{
 		Unlock: repo.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: dir}, Notify: noted.Note,
 	})
 	require.NoError(t, err)
 	requireComplete(t, second, id, blobs(1, 10))
-	require.Contains(t, noted.String(), "another run uses the cache")
+	require.Empty(t, noted.String())
+	require.Zero(t, gets.Matched())
 	require.NoError(t, second.Close())
 	require.NoError(t, second.Close(), "a second Close does nothing")
-	entries, err := os.ReadDir(filepath.Join(dir, first.ID()))
-	require.NoError(t, err)
-	require.Len(t, entries, 2, "the cache file, and the copies of snapshots")
-	_, err = second.CacheFile()
-	require.ErrorIs(t, err, os.ErrClosed)
+	require.Len(t, runs(t, filepath.Join(dir, first.ID())), 1)
+	require.ErrorIs(t, second.Known(t.Context(), make([]format.ID, 1), make([]blobindex.Found, 1)), os.ErrClosed)
 }
 
 func TestNoCacheLeavesNothing(t *testing.T) {
@@ -286,7 +282,7 @@ func TestNoCacheLeavesNothing(t *testing.T) {
 	require.NoError(t, err)
 	requireComplete(t, r, id, blobs(1, 10))
 	require.NoError(t, r.Close())
-	entries, err := os.ReadDir(filepath.Join(dir, r.ID()))
+	entries, err := filepath.Glob(filepath.Join(dir, r.ID(), "*"))
 	require.NoError(t, err)
 	require.Empty(t, entries)
 }

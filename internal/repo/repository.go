@@ -2,7 +2,7 @@
 // key slots, locates blobs in packs, reads blobs and snapshots, and opens the sessions (package session) that write new
 // ones.
 //
-// The index segments on the target are a cache of the packs, and the local cache file is a cache of the segments. Both
+// The index segments on the target are a cache of the packs, and the local hash cache is a cache of the segments. Both
 // may be lost at any time: missing parts are detected and rebuilt. The content of blobs (trees, files) belongs to the
 // packages above.
 package repo
@@ -17,7 +17,6 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
-	"github.com/tidemark-backup/tidemark/internal/repo/dircache"
 	"github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
@@ -89,9 +88,8 @@ type Repository struct {
 	slotMu sync.Mutex
 	slot   format.ID // the slot that opened the repository
 
-	index  *index.Index
-	dirsMu sync.Mutex
-	dirs   *dircache.Cache
+	index *index.Index
+	dirs  dirCache
 }
 
 // Open opens the repository in st. The error wraps ErrNoRepository without a config, ErrWrongKey if none of the secrets
@@ -190,20 +188,21 @@ func newRepository(ctx context.Context, st store.Store, conf *config.Config, key
 		st: st, keys: key.keys, master: key.master, config: conf, slot: key.slot, opt: opt, now: time.Now,
 		frames: newFrameCache(opt.Cache.Frames),
 	}
+	cacheIO := func(dir string) cachefile.IOContext {
+		return cachefile.IOContext{Ctx: ctx, Pass: opt.Gate.Pass(nil, dir)}
+	}
 	dir := opt.Cache.Dir
 	if dir != "" {
 		dir = filepath.Join(dir, conf.ID.String())
 	}
 	r.index = index.New(st, key.keys, conf.ID, index.Options{
 		Dir: dir, Private: opt.Cache.Temporary, MemoryBlobs: opt.Cache.MemoryBlobs, Notify: opt.Notify,
-		Tables: []cachefile.Table{dircache.Table()},
-		IO: func(dir string) cachefile.IOContext {
-			return cachefile.IOContext{Ctx: ctx, Pass: opt.Gate.Pass(nil, dir)}
-		},
+		First: r.FirstCacheReport, IO: cacheIO,
 	})
 	if dir != "" && !opt.Cache.Temporary {
 		door := localfs.IOContext{Ctx: ctx, Pass: opt.Gate.Pass(nil, dir)}
 		r.copies = snapcache.Open(dir, door)
+		r.dirs.open = func() (*cachefile.File, error) { return r.openDirs(dir, cacheIO(dir)) }
 		if opt.Cache.TreeFrames > 0 {
 			r.trees.dir = filepath.Join(dir, "trees")
 			r.trees.opt = treecache.Options{Limit: opt.Cache.TreeFrames, Notify: opt.Notify, Door: door}
@@ -228,24 +227,6 @@ func (r *Repository) Config() *config.Config { return r.config }
 // Store returns the underlying store.
 func (r *Repository) Store() store.Store { return r.st }
 
-// CacheFile returns the local cache file, which the first call opens; nil if no disk takes one. Commands that need no
-// blob index never open it, so they run beside a backup without taking the file from it.
-func (r *Repository) CacheFile() (*cachefile.File, error) { return r.index.CacheFile() }
-
-// DirCache returns the directory cache in the cache file; nil if there is no file.
-func (r *Repository) DirCache() (*dircache.Cache, error) {
-	f, err := r.index.CacheFile()
-	if err != nil || f == nil {
-		return nil, err
-	}
-	r.dirsMu.Lock()
-	defer r.dirsMu.Unlock()
-	if r.dirs == nil || r.dirs.File != f {
-		r.dirs = dircache.New(f)
-	}
-	return r.dirs, nil
-}
-
 // CacheFolder returns the folder of this repository's caches, "" if it has none. It may not exist yet.
 func (r *Repository) CacheFolder() string { return r.index.Folder() }
 
@@ -260,8 +241,7 @@ func (r *Repository) TempFile(dir string) (*cachefile.TempFile, error) {
 	return r.index.OpenTempFile(dir)
 }
 
-// Sync updates the blob index from the index segments on the target, and rebuilds segments that were lost. Places that
-// Locate returned before are not valid afterwards.
+// Sync updates the blob index from the index segments on the target, and rebuilds segments that were lost.
 func (r *Repository) Sync(ctx context.Context) error { return r.index.Sync(ctx) }
 
 // RebuildIndex writes new segments for all packs that no index segment names.
@@ -287,6 +267,9 @@ func (r *Repository) StillDamaged(ctx context.Context, packs []format.ID) ([]for
 func (r *Repository) Close() error {
 	r.trees.close()
 	r.index.Close()
+	if err := r.dirs.close(); err != nil && r.FirstCacheReport() {
+		r.note("the directory cache cannot be closed: %v", err)
+	}
 	return nil
 }
 

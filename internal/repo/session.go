@@ -31,7 +31,7 @@ type (
 func (r *Repository) WithSession(ctx context.Context, opt SessionOptions,
 	fn func(context.Context, *Session) error,
 ) error {
-	if _, err := r.index.CacheFile(); err != nil {
+	if err := r.index.Open(); err != nil {
 		return err
 	}
 	live := r.index.Live(ctx)
@@ -90,22 +90,12 @@ func (r *Repository) RetractDamage(ctx context.Context, host string, intact []fo
 // part also lies in a file, because memory must not grow with the amount of data.
 type overlay struct{ known, added session.Index }
 
-// addedPack marks numbers of packs that are in added.
-const addedPack = 1 << 31
-
 func (o overlay) Lookup(ids []format.ID, out []blobindex.Found) error {
 	if err := o.known.Lookup(ids, out); err != nil {
 		return err
 	}
-	_, err := blobindex.LookupRest(o.added, ids, out, addedPack)
+	_, err := blobindex.LookupRest(o.added, ids, out)
 	return err
-}
-
-func (o overlay) Pack(n uint32) (blobindex.PackInfo, error) {
-	if n&addedPack != 0 {
-		return o.added.Pack(n &^ addedPack)
-	}
-	return o.known.Pack(n)
 }
 
 func (o overlay) Merge(id format.ID, seg *index.Segment) error { return o.added.Merge(id, seg) }

@@ -221,8 +221,7 @@ func TestDamagedTargetIsNotKept(t *testing.T) {
 	r := keeping(t, kit.st, kit.cache, 1<<20)
 	found := make([]index.Found, 1)
 	require.NoError(t, r.Locate(t.Context(), []format.ID{id}, found))
-	info, err := r.PackInfo(found[0].Loc.Pack)
-	require.NoError(t, err)
+	info := *found[0].Pack
 	name := store.Name{Kind: store.Pack, ID: info.ID.String()}
 	damaged := bytesOf(t, kit.st, name)
 	damaged[found[0].Loc.Offset+found[0].Loc.Sealed-1] ^= 1

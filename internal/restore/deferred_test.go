@@ -43,7 +43,8 @@ func TestFramesAreNotOpenedForEveryBatch(t *testing.T) {
 	add := func(frame, blob int) {
 		s := w.smalls.add(small{dir: d, name: fmt.Sprint(made)})
 		made++
-		at := index.Loc{Pack: 1, Offset: uint32(frame) * sealed, Sealed: sealed, Skip: uint32(blob) * length, Len: length}
+		at := place{index.Loc{Offset: uint32(frame) * sealed, Sealed: sealed, Skip: uint32(blob) * length, Len: length},
+			packNo(1)}
 		w.chunks = append(w.chunks, chunk{ID: format.ID{1, byte(frame), byte(blob)}, At: at, Len: length,
 			To: destination{small: s}})
 	}
@@ -82,7 +83,7 @@ func TestFramesAreNotOpenedForEveryBatch(t *testing.T) {
 // A chunk of a file that is open until it has all of them does not wait, nor does what is in the same frame.
 func TestOpenFilesDoNotWait(t *testing.T) {
 	l, d := newDeferred(), &dir{path: "/"}
-	at := index.Loc{Pack: 1, Offset: 48, Sealed: 1000, Len: 10}
+	at := place{index.Loc{Offset: 48, Sealed: 1000, Len: 10}, packNo(1)}
 	of := func(o destination, offset uint32) chunk {
 		p := chunk{ID: format.ID{1, byte(offset)}, At: at, Len: 10, To: o}
 		p.At.Offset = offset

@@ -18,10 +18,16 @@ import (
 // read.
 type chunk struct {
 	ID  format.ID // zero: nothing to read
-	At  index.Loc // zero (not a valid frame): unknown
+	At  place     // zero: unknown
 	Len uint32
 	Off uint64 // in the file
 	To  destination
+}
+
+// place is where a blob lies.
+type place struct {
+	index.Loc
+	Pack *index.PackInfo
 }
 
 // inline reports whether p needs no read, since its content is in the tree.
@@ -30,7 +36,7 @@ func (p *chunk) inline() bool { return p.ID.IsZero() }
 // packRead is what one worker does at once: it reads neighbouring frames of one pack, or writes inline chunks.
 type packRead struct {
 	batch  *batch
-	Pack   uint32
+	Pack   *index.PackInfo
 	Spans  []repo.Span // none: inline chunks
 	Chunks [][]chunk   // by span
 }
@@ -66,9 +72,7 @@ func locate(ctx context.Context, r *repo.Repository, pieces []chunk) error {
 		next := found
 		for i := range pieces[:n] {
 			if p := &pieces[i]; !p.inline() {
-				if next[0].OK {
-					p.At = next[0].Loc
-				}
+				p.At = place{next[0].Loc, next[0].Pack}
 				next = next[1:]
 			}
 		}
@@ -81,16 +85,16 @@ func locate(ctx context.Context, r *repo.Repository, pieces []chunk) error {
 // so that directories are filled in order. Chunks without a location are passed to lost and dropped.
 func arrange(pieces []chunk, lost func(*chunk)) []chunk {
 	all := pieces[:0]
-	at, leading := index.Loc{}, 0
+	at, leading := place{}, 0
 	for i := range pieces {
 		p := pieces[i]
 		switch {
 		case p.inline():
 			p.At = at
-			if at == (index.Loc{}) {
+			if at.Pack == nil {
 				leading++
 			}
-		case p.At == index.Loc{}:
+		case p.At.Pack == nil:
 			lost(&p)
 			continue
 		default:
@@ -110,9 +114,22 @@ func arrange(pieces []chunk, lost func(*chunk)) []chunk {
 // sortChunks sorts chunks by location. Chunks of the same blob become adjacent.
 func sortChunks(all []chunk) {
 	slices.SortFunc(all, func(a, b chunk) int {
-		return cmp.Or(cmp.Compare(a.At.Pack, b.At.Pack), cmp.Compare(a.At.Offset, b.At.Offset),
+		return cmp.Or(comparePacks(a.At.Pack, b.At.Pack), cmp.Compare(a.At.Offset, b.At.Offset),
 			cmp.Compare(a.At.Skip, b.At.Skip))
 	})
+}
+
+// comparePacks compares packs by ID; nil is the first.
+func comparePacks(a, b *index.PackInfo) int {
+	switch {
+	case a == b:
+		return 0
+	case a == nil:
+		return -1
+	case b == nil:
+		return 1
+	}
+	return a.ID.Compare(b.ID)
 }
 
 // deferSparse removes chunks from all, which are sorted, and passes them to put: those of sparsely used frames in which
@@ -132,7 +149,7 @@ func deferSparse(all []chunk, mayWait func(*chunk) bool, put func(chunk)) []chun
 				put(p)
 				continue
 			}
-			p.At, loose = index.Loc{}, true
+			p.At, loose = place{}, true
 			kept = append(kept, p)
 		}
 	}
@@ -172,7 +189,7 @@ func endOfFrame(all []chunk, i int) int {
 	return end
 }
 
-func sameFrame(a, b *index.Loc) bool { return a.Pack == b.Pack && a.Offset == b.Offset }
+func sameFrame(a, b *place) bool { return a.Offset == b.Offset && comparePacks(a.Pack, b.Pack) == 0 }
 
 // split splits sorted chunks into reads, so that all workers are busy. A frame is in one read only.
 func split(all []chunk, workers int) []packRead {
@@ -181,13 +198,14 @@ func split(all []chunk, workers int) []packRead {
 	size := uint32(0)
 	for i := 0; i < len(all); {
 		at, end := all[i].At, endOfFrame(all, i)
-		if at == (index.Loc{}) { // nothing to read
+		if at.Pack == nil { // nothing to read
 			end = min(i+maxInline, end)
 			runs = append(runs, packRead{Chunks: [][]chunk{all[i:end]}})
 			i = end
 			continue
 		}
-		if len(runs) == 0 || runs[len(runs)-1].Pack != at.Pack || size >= most || len(runs[len(runs)-1].Spans) == 0 {
+		n := len(runs) - 1
+		if n < 0 || comparePacks(runs[n].Pack, at.Pack) != 0 || size >= most || len(runs[n].Spans) == 0 {
 			runs = append(runs, packRead{Pack: at.Pack})
 			size = 0
 		}

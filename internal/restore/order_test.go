@@ -12,6 +12,15 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
+// packNo is a pack of that number. Each call returns another copy.
+func packNo(n int) *index.PackInfo { return &index.PackInfo{ID: format.ID{byte(n)}} }
+
+// frameOf identifies a frame by the number of its pack and its offset there.
+type frameOf struct {
+	pack   byte
+	offset uint32
+}
+
 // randomChunks are identified by Off: some lie in a few frames of a few packs, some in the tree, some nowhere.
 func randomChunks(rng *rand.Rand, count, inline, lost int) []chunk {
 	pieces := make([]chunk, count)
@@ -24,10 +33,9 @@ func randomChunks(rng *rand.Rand, count, inline, lost int) []chunk {
 			p.ID = format.ID{0xff}
 		default:
 			p.ID = format.ID{1, byte(rng.IntN(200))}
-			p.At = index.Loc{
-				Pack: uint32(rng.IntN(3)), Offset: 48 + uint32(rng.IntN(6))*300_000, Sealed: 250_000, Skip: uint32(p.ID[1]) * 100,
-				Len: 100,
-			}
+			p.At = place{Pack: packNo(rng.IntN(3)), Loc: index.Loc{
+				Offset: 48 + uint32(rng.IntN(6))*300_000, Sealed: 250_000, Skip: uint32(p.ID[1]) * 100, Len: 100,
+			}}
 			p.Len = p.At.Len
 		}
 	}
@@ -42,7 +50,7 @@ func TestReadsHoldEveryChunkOnce(t *testing.T) {
 		pieces := randomChunks(rng, count, inline, min(lost, 100-inline))
 		missing := map[uint64]bool{}
 		runs := split(arrange(pieces, func(p *chunk) { missing[p.Off] = true }), workers)
-		seen, frames := map[uint64]bool{}, map[index.Loc]bool{}
+		seen, frames := map[uint64]bool{}, map[frameOf]bool{}
 		reads := false
 		for _, r := range runs {
 			reads = reads || len(r.Spans) > 0
@@ -53,7 +61,7 @@ func TestReadsHoldEveryChunkOnce(t *testing.T) {
 					require.Len(t, r.Spans, len(r.Chunks))
 					span = r.Spans[i]
 					require.True(t, i == 0 || span.Offset > r.Spans[i-1].Offset)
-					frame := index.Loc{Pack: r.Pack, Offset: span.Offset}
+					frame := frameOf{r.Pack.ID[0], span.Offset}
 					require.False(t, frames[frame], "a frame is read once")
 					frames[frame] = true
 				} else {
@@ -68,7 +76,8 @@ func TestReadsHoldEveryChunkOnce(t *testing.T) {
 						require.True(t, p.inline(), "nothing is read for this run")
 						continue
 					}
-					require.Equal(t, []uint32{r.Pack, span.Offset, span.Sealed}, []uint32{p.At.Pack, p.At.Offset, p.At.Sealed})
+					require.Equal(t, r.Pack.ID, p.At.Pack.ID)
+					require.Equal(t, span, repo.Span{Offset: p.At.Offset, Sealed: p.At.Sealed})
 				}
 			}
 		}
@@ -91,8 +100,8 @@ func TestSparseFramesWait(t *testing.T) {
 			all[i].At.Sealed = 500 * (1 + all[i].At.Offset/300_000) // frames that are used more or less
 		}
 		hasty := rng.Uint64N(3 * uint64(max(count, 1)))
-		wanted, mayWait := map[index.Loc]map[format.ID]bool{}, map[index.Loc]bool{}
-		frame := func(p *chunk) index.Loc { return index.Loc{Pack: p.At.Pack, Offset: p.At.Offset} }
+		wanted, mayWait := map[frameOf]map[format.ID]bool{}, map[frameOf]bool{}
+		frame := func(p *chunk) frameOf { return frameOf{p.At.Pack.ID[0], p.At.Offset} }
 		for i := range all {
 			if p := &all[i]; !p.inline() {
 				f := frame(p)

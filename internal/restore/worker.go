@@ -2,7 +2,6 @@ package restore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
@@ -54,11 +53,7 @@ func (w *worker) doRead(ctx context.Context, r *packRead) error {
 		w.writeChunks(ctx, &frameSource{}, r.Chunks[0], nil)
 		return context.Cause(ctx)
 	}
-	info, err := w.repo.PackInfo(r.Pack)
-	// A damaged local cache may name a pack that does not exist. Then each chunk is looked up again.
-	if err != nil && !errors.Is(err, index.ErrNoPack) {
-		return err
-	}
+	info := *r.Pack
 	if gone := w.repo.Absent(info.ID); gone != nil {
 		for i, at := range r.Spans {
 			if err := w.writeFrame(ctx, &frameSource{info, at, gone}, r.Chunks[i], nil); err != nil {

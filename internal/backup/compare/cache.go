@@ -20,6 +20,7 @@ import (
 // A nil Cache is empty. It is safe for concurrent use, except for Commit and Discard.
 type Cache struct {
 	ledger  *report.Ledger
+	first   func() bool // nothing else has reported that the cache folder cannot be used
 	broken  atomic.Bool
 	blank   bool
 	cache   *dircache.Cache
@@ -45,7 +46,9 @@ func OpenCache(r *repo.Repository, listed []repo.Listed, blank bool, boot BootID
 	if err != nil || cache == nil {
 		return nil, err
 	}
-	c := &Cache{ledger: l, blank: blank, cache: cache, starts: make(map[format.ID]tree.Time, len(listed))}
+	c := &Cache{
+		ledger: l, first: r.FirstCacheReport, blank: blank, cache: cache, starts: make(map[format.ID]tree.Time, len(listed)),
+	}
 	ids := make([]format.ID, 0, len(listed))
 	for _, l := range listed {
 		if l.Snapshot != nil {
@@ -72,7 +75,11 @@ func OpenCache(r *repo.Repository, listed []repo.Listed, blank bool, boot BootID
 
 // fail ends the use of the cache for directories, and records that once.
 func (c *Cache) fail(err error) {
-	if err != nil && !c.broken.Swap(true) && !errors.Is(err, cachefile.ErrStopped) && c.cache.FirstReport() {
+	if err == nil || c.broken.Swap(true) || errors.Is(err, cachefile.ErrStopped) {
+		return
+	}
+	c.cache.GiveUp()
+	if c.first() {
 		c.ledger.Note("", "remember directories in the cache", err)
 	}
 }

@@ -112,16 +112,17 @@ func segment(n int) *index.Segment {
 func BenchmarkDedup(b *testing.B) {
 	gate := newGate("cache")
 	door := cachefile.IOContext{Pass: pass(gate)}
-	open := func() *blobindex.FileIndex {
-		c, err := cachefile.Open(filepath.Join(b.TempDir(), "cache"), [16]byte{1}, door, blobindex.Table())
-		require.NoError(b, err)
-		b.Cleanup(func() { require.NoError(b, c.Close()) })
-		return blobindex.NewFileIndex(c)
+	open := func() *blobindex.Cache {
+		c := blobindex.NewCache(blobindex.CacheOptions{Dir: b.TempDir(), Repo: [16]byte{1},
+			IO: func(string) cachefile.IOContext { return door }})
+		b.Cleanup(c.Close)
+		return c
 	}
 	full := open()
 	for n := range packsOfIndex {
 		require.NoError(b, full.Merge(id(-1000-n), segment(n)))
 	}
+	require.NoError(b, full.Publish())
 	const known = packsOfIndex * blobsPerPack
 	for _, name := range []string{"known", "new"} {
 		b.Run(name, func(b *testing.B) {

@@ -1,10 +1,11 @@
-// Package cachefile is the bbolt file in which the local caches of a repository lie: the blob index (package index) and
-// the directory cache (package dircache). Every value in it can be rebuilt, so the file may be deleted at any time. A
-// file that is damaged or belongs to another repository is replaced by an empty one.
+// Package cachefile is a bbolt file of the local caches of a repository. Every value in it can be rebuilt, so the file
+// may be deleted at any time. There are two uses:
+//
+//	Open              one process reads and writes the file: the directory cache (package dircache)
+//	Create, OpenRead  written once, then read by any number of processes: a run of the hash cache (package index)
 //
 // bbolt pages have no checksum. Values that could make a backup believe that something is stored which is not have one
-// each (PutSummed). A file that is found damaged, or can no longer be read or written, returns errors; Abandon then
-// ends its use.
+// each (PutSummed). A file that is found damaged returns ErrDamaged from then on, and is not accessed again.
 package cachefile
 
 import (
@@ -21,13 +22,18 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 const (
 	// layout is the version of all buckets in the file. A file of another layout is replaced.
-	layout = 6
+	layout = 7
 	// lockWait is how long Open waits for another process that holds the file.
 	lockWait = 200 * time.Millisecond
+	// readWait is how long OpenRead waits for a process that is removing the whole cache.
+	readWait = 50 * time.Millisecond
 	// mapAhead is how far a file may grow before it is mapped again, in bytes: that of about a million blobs.
 	mapAhead = 64 << 20
 	// growStep is by how many bytes a file grows beyond its need. bbolt's default of 16 MiB would be most of a small
@@ -55,14 +61,23 @@ func Bucket(tx *bolt.Tx, name string) *bolt.Bucket { return tx.Bucket([]byte(nam
 // Number encodes n as a key. Keys are big-endian, so they sort like the numbers.
 func Number(n uint32) []byte { return binary.BigEndian.AppendUint32(make([]byte, 0, 4), n) }
 
+// use is what a File is open for.
+type use uint8
+
+const (
+	readWrite use = iota // by one process at a time
+	writeOnce            // not flushed before Finish
+	readOnly             // by any number of processes
+)
+
 // File is an open cache file. It is safe for concurrent use.
 type File struct {
-	path    string
-	io      IOContext
-	private bool
-	file    *os.File // of db, which closes it
-	db      *bolt.DB
-	note    string
+	path string
+	io   IOContext
+	use  use
+	file *os.File // of db, which closes it
+	db   *bolt.DB
+	note string
 
 	pageSize int         // of db
 	opened   int64       // bytes of the file when it was opened; 0: it is new
@@ -72,8 +87,6 @@ type File struct {
 	pool     atomic.Pointer[drainer] // of read transactions; nil: none
 
 	damaged  atomic.Bool
-	discard  atomic.Bool // Close removes the file
-	reported atomic.Bool
 	nameless atomic.Bool // the name was removed: a file that has it now is another one, even with the same inode
 }
 
@@ -81,48 +94,66 @@ type File struct {
 // or of another repository is replaced by an empty one; Note says so. If another process holds the file, the error is
 // ErrBusy.
 func Open(path string, repo [16]byte, io IOContext, tables ...Table) (*File, error) {
-	if err := io.metadata(func() error { return os.MkdirAll(filepath.Dir(path), 0o700) }); err != nil {
+	if err := io.Metadata(func() error { return os.MkdirAll(filepath.Dir(path), 0o700) }); err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
 	}
-	f, err := open(path, repo, io, false, tables)
+	f, err := open(path, repo, io, readWrite, nil, tables)
 	if err == nil || errors.Is(err, ErrBusy) || !replaceable(err) {
 		return f, err
 	}
 	why := err
-	err = io.metadata(func() error { return os.Remove(path) })
+	err = io.Metadata(func() error { return os.Remove(path) })
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("replace cache: %w", err)
 	}
-	if f, err = open(path, repo, io, false, tables); err != nil {
+	if f, err = open(path, repo, io, readWrite, nil, tables); err != nil {
 		return nil, err
 	}
 	f.note = fmt.Sprintf("the local cache was replaced by an empty one: %v", why)
 	return f, nil
 }
 
-// OpenTemp creates an empty cache file without a name in folder dir, which is created if it is missing. The file
-// disappears when it is closed or the process ends. It is not flushed.
-func OpenTemp(dir string, repo [16]byte, io IOContext, tables ...Table) (*File, error) {
+// Create creates an empty file in folder dir, which is created if it is missing. Its name begins with prefix.
+func Create(dir, prefix string, repo [16]byte, io IOContext, tables ...Table) (*File, error) {
 	var made *os.File
-	err := io.metadata(func() (err error) {
+	err := io.Metadata(func() (err error) {
 		if err = os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
-		made, err = os.CreateTemp(dir, "cache-*.tmp")
+		made, err = os.CreateTemp(dir, prefix+"*")
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("make temporary cache: %w", err)
+		return nil, fmt.Errorf("make cache file: %w", err)
 	}
 	path := made.Name()
-	f, err := open(path, repo, io, true, tables)
-	if err = errors.Join(err, made.Close(), os.Remove(path)); err != nil { // removed also when the context has ended
+	f, err := open(path, repo, io, writeOnce, nil, tables)
+	if err = errors.Join(err, made.Close()); err != nil {
 		if f != nil {
-			err = errors.Join(err, f.db.Close())
+			err = errors.Join(err, f.Close())
 		}
-		return nil, fmt.Errorf("make temporary cache: %w", err)
+		_ = os.Remove(path) // also when the context has ended
+		return nil, fmt.Errorf("make cache file: %w", err)
 	}
 	return f, nil
+}
+
+// Finish flushes a file that was created, so that it can be renamed.
+func (f *File) Finish() error {
+	_, err := f.io.do(iopolicy.Op{Kind: iopolicy.Sync}, func(int) (int, error) {
+		return 0, f.guard("flush cache file", f.db.Sync)
+	})
+	return err
+}
+
+// OpenRead opens a file that is not written any more. Files with the same Mapping share a bound of resident memory. A
+// file that is damaged, of another layout or of another repository is ErrDamaged.
+func OpenRead(path string, repo [16]byte, io IOContext, mapping *Mapping, tables ...Table) (*File, error) {
+	f, err := open(path, repo, io, readOnly, mapping, tables)
+	if err != nil && replaceable(err) {
+		err = fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return f, err
 }
 
 // Path returns the name under which the file was opened.
@@ -131,54 +162,52 @@ func (f *File) Path() string { return f.path }
 // IO returns the I/O context of the file, for temporary files beside it.
 func (f *File) IO() IOContext { return f.io }
 
-// Private reports whether the file disappears when it is closed.
-func (f *File) Private() bool { return f.private }
-
 // Note returns a sentence for the user about what happened when the file was opened, or "".
 func (f *File) Note() string { return f.note }
 
-// MarkStale makes Close remove the file, whose content turned out to be wrong; it can be used until then. It reports
-// whether the file was not marked before.
-func (f *File) MarkStale() bool { return !f.private && !f.discard.Swap(true) }
-
-// FirstReport returns true once: of several components that find the cache unusable, one reports it.
-func (f *File) FirstReport() bool { return !f.reported.Swap(true) }
-
-// MostlyNew reports whether this run has written most of the file.
-func (f *File) MostlyNew() bool {
-	st, err := f.file.Stat()
-	return f.private || err != nil || st.Size() > 2*f.opened
+// Share makes a file that was created and is complete one of those that share a bound of resident memory.
+func (f *File) Share(mapping *Mapping) {
+	if st, err := f.file.Stat(); err == nil {
+		f.opened = st.Size()
+		f.mapped.share(mapping, f.opened)
+	}
 }
 
-// Abandon ends the use of the file. If remove is set, its name is removed and its space is free at once. Later calls
-// return ErrDamaged, and Close does nothing.
-func (f *File) Abandon(remove bool) {
-	if f.damaged.Swap(true) {
-		if remove {
-			_ = f.remove()
-		}
+// Has reports whether a name refers to this file.
+func (f *File) Has(path string) bool {
+	now, err := os.Lstat(path)
+	return err == nil && f.identity != nil && os.SameFile(now, f.identity)
+}
+
+// Identity returns the file as it was when it was opened.
+func (f *File) Identity() os.FileInfo { return f.identity }
+
+// Size returns the bytes of the file when it was opened.
+func (f *File) Size() int64 { return f.opened }
+
+// GiveUp ends the use of a file after a failure. A file that this run has mostly written is removed, so that it does
+// not keep a disk full. Later calls return ErrDamaged.
+func (f *File) GiveUp() {
+	if f.damaged.Load() {
 		return
 	}
-	if remove {
+	if st, err := f.file.Stat(); err != nil || st.Size() > 2*f.opened {
 		_ = f.remove()
 	} else {
 		f.nameless.Store(true)
 	}
 	_ = f.shut() // waits for current transactions
+	f.damaged.Store(true)
 }
 
-// Close releases the file. A damaged one is removed.
+// Close releases the file. A damaged one is removed, unless others read it too.
 func (f *File) Close() error {
 	if f.damaged.Load() {
 		// A panic may have left bbolt's locks taken, and closing would wait for them. The descriptor is released with
 		// the process.
 		return f.remove()
 	}
-	var err error
-	if f.discard.Load() { // before the lock is released: afterwards the name may belong to another process
-		err = f.remove()
-	}
-	if err = errors.Join(err, f.shut()); err != nil {
+	if err := f.shut(); err != nil {
 		return fmt.Errorf("close cache: %w", err)
 	}
 	return nil
@@ -196,31 +225,32 @@ func (f *File) shut() (err error) {
 	if pool := f.pool.Load(); pool != nil {
 		err = (*pool).beginChange() // never ended: no read transaction is kept any more
 	}
+	f.mapped.forget()
 	return errors.Join(err, f.db.Close())
 }
 
-// remove removes the name of the file, if it still refers to this file.
+// remove removes the name of the file, if it still refers to this file and no other process reads it.
 func (f *File) remove() error {
-	if f.private || f.nameless.Swap(true) {
+	if f.use != readWrite || f.nameless.Swap(true) {
 		return nil
 	}
-	now, err := os.Lstat(f.path)
-	if err == nil && f.identity != nil && !os.SameFile(now, f.identity) {
+	if !f.Has(f.path) {
 		return nil
 	}
-	if err == nil {
-		err = os.Remove(f.path)
-	}
+	err := os.Remove(f.path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("remove damaged cache: %w", err)
 	}
 	return nil
 }
 
-func open(path string, repo [16]byte, io IOContext, private bool, tables []Table) (*File, error) {
-	f := &File{path: path, io: io, private: private}
-	f.mapped.max = residentMax
-	err := f.commit(false, func() error {
+func open(path string, repo [16]byte, io IOContext, as use, mapping *Mapping, tables []Table) (*File, error) {
+	f := &File{path: path, io: io, use: as}
+	admit := func(call func() error) error { return f.commit(false, call) }
+	if as == readOnly {
+		admit = io.Metadata
+	}
+	err := admit(func() error {
 		return f.guard("open cache", func() error {
 			if err := f.openDB(); err != nil {
 				return err
@@ -229,6 +259,7 @@ func open(path string, repo [16]byte, io IOContext, private bool, tables []Table
 		})
 	})
 	if err == nil {
+		f.mapped.share(mapping, f.opened)
 		return f, nil
 	}
 	if f.db != nil && !f.damaged.Load() {
@@ -239,18 +270,19 @@ func open(path string, repo [16]byte, io IOContext, private bool, tables []Table
 
 // openDB opens the bbolt file, or creates it.
 func (f *File) openDB() (err error) {
-	f.db, err = bolt.Open(f.path, 0o600, &bolt.Options{
-		OpenFile: f.openFile,
+	opt := bolt.Options{
+		OpenFile: f.openFile, Timeout: lockWait, FreelistType: bolt.FreelistMapType, ReadOnly: f.use == readOnly,
+		// Otherwise the list is written with each commit, so that Open need not scan the file.
+		NoSync: f.use == writeOnce, NoGrowSync: f.use == writeOnce, NoFreelistSync: f.use == writeOnce,
+	}
+	if f.use != readOnly {
 		// A commit that grows the file beyond its mapping copies all keys and values of the transaction to the heap and
 		// waits for all readers. Mapping ahead takes address space, not memory.
-		InitialMmapSize: mapAhead,
-
-		Timeout:        lockWait,
-		FreelistType:   bolt.FreelistMapType,
-		NoSync:         f.private,
-		NoGrowSync:     f.private,
-		NoFreelistSync: f.private, // otherwise written with each commit, so that Open need not scan the file
-	})
+		opt.InitialMmapSize = mapAhead
+	} else {
+		opt.Timeout = readWait
+	}
+	f.db, err = bolt.Open(f.path, 0o600, &opt)
 	if errors.Is(err, bolterrors.ErrTimeout) {
 		return ErrBusy
 	}
@@ -263,7 +295,7 @@ func (f *File) openDB() (err error) {
 }
 
 func (f *File) openFile(path string, flag int, mode os.FileMode) (file *os.File, err error) {
-	if f.file, err = os.OpenFile(path, flag, mode); err != nil {
+	if f.file, err = os.OpenFile(path, flag|unix.O_NONBLOCK, mode); err != nil {
 		return nil, err
 	}
 	if f.identity, err = f.file.Stat(); err != nil {
@@ -290,7 +322,7 @@ func (f *File) prepare(repo [16]byte, tables []Table) error {
 		meta := Bucket(tx, bucketMeta)
 		if meta == nil {
 			name, _ := First(tx.Cursor())
-			if fresh = name == nil; !fresh {
+			if fresh = name == nil && f.use != readOnly; !fresh {
 				return errForeign
 			}
 			return nil

@@ -12,46 +12,49 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
-	"github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format"
-	fmtindex "github.com/tidemark-backup/tidemark/pkg/format/index"
 )
 
-// fill merges n random segments of blobs 0 to span.
-func fill(t testing.TB, c *both, r *rand.Rand, n, span int) {
-	t.Helper()
-	for no := range n {
-		size := r.IntN(60)
-		if r.IntN(9) == 0 {
-			size = r.IntN(9000) // of the next order of magnitude
-		}
-		seg, _ := segment(no, r.Perm(span)[:min(size, span)])
-		require.NoError(t, c.blobs.Merge(id(1_000_000+no), seg))
-	}
-}
-
-// TestBusy: of two processes one gets the file, and the other a temporary one.
+// TestBusy: of two processes one gets the file.
 func TestBusy(t *testing.T) {
 	c := newCache(t)
 	_, err := cachefile.Open(c.Path(), repo, cachefile.IOContext{}, tables()...)
 	require.ErrorIs(t, err, cachefile.ErrBusy)
-	f, err := cachefile.OpenTemp(filepath.Dir(c.Path()), repo, cachefile.IOContext{}, tables()...)
-	require.NoError(t, err)
-	temp := newBoth(f)
-	fill(t, temp, rand.New(rand.NewPCG(1, 2)), 30, 3000)
-	batch := temp.dirs.NewBatch()
-	value := make([]byte, 1<<10)
-	for i := range 6 << 10 { // more than the buffer
-		require.NoError(t, batch.Put(key(i), value))
-	}
-	entries, err := os.ReadDir(filepath.Dir(c.Path()))
-	require.NoError(t, err)
-	require.Len(t, entries, 1, "temporary files have no name")
-	require.NoError(t, batch.Discard())
-	require.NoError(t, temp.Close())
 	require.NoError(t, c.Close())
 	openAt(t, c.Path())
+}
+
+// A file that is complete is read by several at once. One of another kind is damaged.
+func TestCreatedFilesAreRead(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "sub")
+	table := cachefile.Table{Buckets: []string{"things"}}
+	f, err := cachefile.Create(dir, "made-", repo, cachefile.IOContext{}, table)
+	require.NoError(t, err)
+	require.NoError(t, f.Update("test", func(tx *bolt.Tx) error {
+		return cachefile.Bucket(tx, "things").Put([]byte("k"), []byte("v"))
+	}))
+	require.NoError(t, f.Finish())
+	require.NoError(t, f.Close())
+	for range 2 {
+		r, err := cachefile.OpenRead(f.Path(), repo, cachefile.IOContext{}, nil, table)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, r.Close()) }()
+		require.True(t, r.Has(f.Path()))
+		require.False(t, r.Has(dir))
+		require.NoError(t, r.View("test", func(tx *bolt.Tx) error {
+			require.Equal(t, "v", string(cachefile.Bucket(tx, "things").Get([]byte("k"))))
+			return nil
+		}))
+	}
+	_, err = cachefile.OpenRead(f.Path(), [16]byte{9}, cachefile.IOContext{}, nil, table)
+	require.ErrorIs(t, err, cachefile.ErrDamaged)
+	require.ErrorContains(t, err, "another repository")
+	_, err = cachefile.OpenRead(f.Path(), repo, cachefile.IOContext{}, nil, cachefile.Table{Buckets: []string{"more"}})
+	require.ErrorIs(t, err, cachefile.ErrDamaged)
+	_, err = cachefile.OpenRead(filepath.Join(dir, "none"), repo, cachefile.IOContext{}, nil, table)
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.FileExists(t, f.Path())
 }
 
 func TestForeignFilesAreReplaced(t *testing.T) {
@@ -59,8 +62,7 @@ func TestForeignFilesAreReplaced(t *testing.T) {
 	other := filepath.Join(dir, "other.db")
 	f, err := cachefile.Open(other, [16]byte{9}, cachefile.IOContext{}, tables()...)
 	require.NoError(t, err)
-	c := newBoth(f)
-	require.NoError(t, c.blobs.Merge(id(1), &fmtindex.Segment{}))
+	c := newUser(f)
 	require.NoError(t, c.Close())
 	newer := filepath.Join(dir, "newer.db")
 	c = openAt(t, newer)
@@ -75,9 +77,6 @@ func TestForeignFilesAreReplaced(t *testing.T) {
 	for _, name := range []string{"other.db", "newer.db", "missing.db", "short.db", "text.db"} {
 		c := openAt(t, filepath.Join(dir, name))
 		require.Contains(t, c.Note(), "replaced", name)
-		segments, err := c.blobs.Segments()
-		require.NoError(t, err)
-		require.Empty(t, segments)
 		require.NoError(t, c.Close())
 		c = openAt(t, filepath.Join(dir, name))
 		require.Empty(t, c.Note(), "once is enough")
@@ -101,9 +100,8 @@ func TestDamage(t *testing.T) {
 	testkit.Slow(t)
 	c := newCache(t)
 	r := rand.New(rand.NewPCG(5, 5))
-	fill(t, c, r, 30, 5000)
 	batch := c.dirs.NewBatch()
-	for i := range 500 {
+	for i := range 5000 {
 		require.NoError(t, batch.Put(key(i), []byte(fmt.Sprint("value ", i))))
 	}
 	require.NoError(t, batch.Commit(id(1)))
@@ -132,20 +130,14 @@ func TestDamage(t *testing.T) {
 			require.NoFileExists(t, path)
 		}
 	}
-	require.Greater(t, noticed, 20, "most damage is noticed")
+	require.Greater(t, noticed, 15, "most damage is noticed")
 }
 
 // useAll calls everything and reports whether damage was noticed.
-func useAll(t *testing.T, c *both) bool {
+func useAll(t *testing.T, c *cache) bool {
 	t.Helper()
-	ids := make([]format.ID, 5100)
-	for i := range ids {
-		ids[i] = id(i)
-	}
-	_, errSegments := c.blobs.Segments()
-	errLive := c.dirs.SetLiveSnapshots([]format.ID{id(1)})
-	errs := []error{errSegments, errLive, c.blobs.Lookup(ids, make([]index.Found, len(ids)))}
-	for i := range 500 {
+	errs := []error{c.dirs.SetLiveSnapshots([]format.ID{id(1)})}
+	for i := range 5000 {
 		hit, ok, err := c.dirs.Lookup(key(i), nil)
 		errs = append(errs, err)
 		if ok {
@@ -153,8 +145,9 @@ func useAll(t *testing.T, c *both) bool {
 		}
 	}
 	for i := range 10 {
-		seg, _ := segment(1000+i, []int{6000 + i})
-		errs = append(errs, c.blobs.Merge(id(-5000-i), seg))
+		batch := c.dirs.NewBatch()
+		require.NoError(t, batch.Put(key(6000+i), nil))
+		errs = append(errs, batch.Commit(id(2)))
 	}
 	for _, err := range errs {
 		if err != nil {
@@ -164,32 +157,36 @@ func useAll(t *testing.T, c *both) bool {
 	return c.Damaged()
 }
 
-// TestAbandon: an abandoned file is gone at once, during lookups too, and another file may take its name.
-func TestAbandon(t *testing.T) {
+// TestGiveUp: a file that this run has made is gone at once, during lookups too, and another may take its name. One
+// that is mostly older stays.
+func TestGiveUp(t *testing.T) {
 	c := newCache(t)
-	require.True(t, c.MostlyNew(), "it is new")
-	fill(t, c, rand.New(rand.NewPCG(1, 1)), 10, 500)
+	remember(t, c, 1, 0, 2000)
 	c = reopen(t, c)
-	require.False(t, c.MostlyNew())
+	c.GiveUp()
+	require.NoError(t, c.Close())
+	require.FileExists(t, c.Path())
+	require.NoError(t, os.Remove(c.Path()))
+
+	c = openAt(t, c.Path())
+	remember(t, c, 1, 0, 2000)
+	require.NoError(t, c.dirs.SetLiveSnapshots([]format.ID{id(1)}))
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
 			for {
-				if err := c.blobs.Lookup([]format.ID{id(1)}, make([]index.Found, 1)); err != nil {
+				if _, _, err := c.dirs.Lookup(key(1), nil); err != nil {
 					return
 				}
 			}
 		})
 	}
-	c.Abandon(true)
+	c.GiveUp()
 	all.Wait()
 	require.NoFileExists(t, c.Path())
-	_, err := c.blobs.Segments()
-	require.ErrorIs(t, err, cachefile.ErrDamaged)
+	require.ErrorIs(t, c.dirs.SetLiveSnapshots(nil), cachefile.ErrDamaged)
 	other := openAt(t, c.Path())
 	require.Empty(t, other.Note())
 	require.NoError(t, c.Close())
 	require.FileExists(t, c.Path(), "the name belongs to another file")
-	require.True(t, c.FirstReport())
-	require.False(t, c.FirstReport())
 }

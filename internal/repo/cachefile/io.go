@@ -37,8 +37,8 @@ func (d IOContext) do(op iopolicy.Op, call func(maxIO int) (int, error)) (int, e
 	return n, err
 }
 
-// metadata runs an operation on names.
-func (d IOContext) metadata(call func() error) error {
+// Metadata runs an operation on names.
+func (d IOContext) Metadata(call func() error) error {
 	_, err := d.do(iopolicy.Op{Kind: iopolicy.Metadata}, func(int) (int, error) { return 0, call() })
 	return err
 }
@@ -76,7 +76,7 @@ type TempFile struct {
 // OpenTempFile creates an empty file in folder dir, which is created if it is missing.
 func OpenTempFile(dir string, io IOContext) (*TempFile, error) {
 	var f *os.File
-	err := io.metadata(func() (err error) {
+	err := io.Metadata(func() (err error) {
 		if err = os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
@@ -134,18 +134,13 @@ func (t *TempFile) Raw() io.ReaderAt { return t.f }
 // Close releases the file.
 func (t *TempFile) Close() error { return t.f.Close() }
 
-const (
-	// prefetchMax is the size in bytes of the largest file that Prefetch reads: the index of a million small files.
-	prefetchMax   = 64 << 20
-	prefetchPiece = 1 << 20
-)
+const prefetchPiece = 1 << 20
 
 // Prefetch reads the file sequentially into the page cache before many lookups. Otherwise each lookup would fetch pages
-// at random by page faults, which block an OS thread of the Go runtime. Files of more than 64 MiB are not read. Errors
-// are ignored: the lookup reports them.
+// at random by page faults, which block an OS thread of the Go runtime. Errors are ignored: the lookup reports them.
 func (f *File) Prefetch() {
 	st, err := f.file.Stat()
-	if err != nil || st.Size() > prefetchMax {
+	if err != nil || st.Size() == 0 {
 		return
 	}
 	buf := make([]byte, min(prefetchPiece, st.Size()))

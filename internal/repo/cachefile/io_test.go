@@ -1,7 +1,6 @@
 package cachefile_test
 
 import (
-	"encoding/binary"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -10,8 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
-	"github.com/tidemark-backup/tidemark/pkg/format"
-	fmtindex "github.com/tidemark-backup/tidemark/pkg/format/index"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -23,11 +20,6 @@ func passOf(gate *iopolicy.Gate) *iopolicy.Pass {
 	return gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
 }
 
-func segmentOf(i uint32) (id format.ID, seg *fmtindex.Segment) {
-	binary.BigEndian.PutUint32(id[:], i+1)
-	return id, &fmtindex.Segment{}
-}
-
 // Each transaction is one operation, in one period, with the bytes that it has written.
 func TestTransactionsPassTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -35,7 +27,7 @@ func TestTransactionsPassTheGate(t *testing.T) {
 		f, err := cachefile.Open(filepath.Join(t.TempDir(), "cache.db"), repo,
 			cachefile.IOContext{Ctx: t.Context(), Pass: passOf(gate)}, tables()...)
 		require.NoError(t, err)
-		c := newBoth(f)
+		c := newUser(f)
 		defer func() { require.NoError(t, c.Close()) }()
 		page := uint64(c.DB().Info().PageSize)
 		made := gate.Stats()
@@ -46,7 +38,7 @@ func TestTransactionsPassTheGate(t *testing.T) {
 		time.Sleep(time.Second)
 		start := time.Now()
 		for i := range uint32(5) {
-			require.NoError(t, c.blobs.Merge(segmentOf(i)))
+			require.NoError(t, c.SetValue("test", []byte{byte(i)}))
 		}
 		after := gate.Stats()
 		require.EqualValues(t, 5, after.Operations-made.Operations-1)
@@ -58,14 +50,14 @@ func TestTransactionsPassTheGate(t *testing.T) {
 	})
 }
 
-// The file is read through the gate, in pieces as that allows, and a long one not at all.
+// The file is read through the gate, in pieces as that allows.
 func TestPrefetchPassesTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := newGate()
 		f, err := cachefile.Open(filepath.Join(t.TempDir(), "cache.db"), repo,
 			cachefile.IOContext{Ctx: t.Context(), Pass: passOf(gate)}, tables()...)
 		require.NoError(t, err)
-		c := newBoth(f)
+		c := newUser(f)
 		defer func() { require.NoError(t, c.Close()) }()
 		st, err := c.OSFile().Stat()
 		require.NoError(t, err)
@@ -73,21 +65,20 @@ func TestPrefetchPassesTheGate(t *testing.T) {
 		c.Prefetch()
 		after := gate.Stats()
 		require.EqualValues(t, st.Size(), after.Moved.Read-before.Moved.Read)
-		require.NoError(t, c.OSFile().Truncate(cachefile.PrefetchMax+1))
-		c.Prefetch()
-		require.Equal(t, after.Operations, gate.Stats().Operations)
-		require.NoError(t, c.OSFile().Truncate(st.Size()))
 	})
 }
 
-func TestTemporaryCachePassesTheGateToo(t *testing.T) {
+func TestCreatedFilePassesTheGateToo(t *testing.T) {
 	gate := newGate()
-	f, err := cachefile.OpenTemp(t.TempDir(), repo, cachefile.IOContext{Ctx: t.Context(), Pass: passOf(gate)}, tables()...)
+	f, err := cachefile.Create(t.TempDir(), "tmp-", repo, cachefile.IOContext{Ctx: t.Context(), Pass: passOf(gate)},
+		tables()...)
 	require.NoError(t, err)
-	c := newBoth(f)
 	before := gate.Stats().Moved.Written
 	require.NotZero(t, before)
-	require.NoError(t, c.blobs.Merge(segmentOf(1)))
+	require.NoError(t, f.SetValue("test", []byte{1}))
 	require.Greater(t, gate.Stats().Moved.Written, before)
-	require.NoError(t, c.Close())
+	operations := gate.Stats().Operations
+	require.NoError(t, f.Finish())
+	require.Greater(t, gate.Stats().Operations, operations)
+	require.NoError(t, f.Close())
 }

@@ -10,36 +10,32 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 	"github.com/tidemark-backup/tidemark/internal/repo/dircache"
-	"github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/pkg/format"
-	fmtindex "github.com/tidemark-backup/tidemark/pkg/format/index"
-	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 )
 
 var repo = [16]byte{1, 2, 3}
 
-func tables() []cachefile.Table { return []cachefile.Table{index.Table(), dircache.Table()} }
+func tables() []cachefile.Table { return []cachefile.Table{dircache.Table()} }
 
-// both is a cache file with its two users.
-type both struct {
+// cache is a cache file with its user.
+type cache struct {
 	*cachefile.File
-	blobs *index.FileIndex
-	dirs  *dircache.Cache
+	dirs *dircache.Cache
 }
 
-func newBoth(f *cachefile.File) *both { return &both{f, index.NewFileIndex(f), dircache.New(f)} }
+func newUser(f *cachefile.File) *cache { return &cache{f, dircache.New(f)} }
 
-func openAt(t testing.TB, path string) *both {
+func openAt(t testing.TB, path string) *cache {
 	t.Helper()
 	f, err := cachefile.Open(path, repo, cachefile.IOContext{}, tables()...)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = f.Close() })
-	return newBoth(f)
+	return newUser(f)
 }
 
-func newCache(t testing.TB) *both { return openAt(t, filepath.Join(t.TempDir(), "sub", "cache.db")) }
+func newCache(t testing.TB) *cache { return openAt(t, filepath.Join(t.TempDir(), "sub", "cache.db")) }
 
-func reopen(t testing.TB, c *both) *both {
+func reopen(t testing.TB, c *cache) *cache {
 	t.Helper()
 	require.NoError(t, c.Close())
 	return openAt(t, c.Path())
@@ -52,26 +48,4 @@ func key(i int) (k [16]byte) {
 	full := id(-1_000_000 - i)
 	copy(k[:], full[:])
 	return k
-}
-
-// segment returns one pack that holds the blobs, and where a lookup must find each.
-func segment(packNo int, blobs []int) (*fmtindex.Segment, map[int]index.Loc) {
-	p := fmtindex.Pack{ID: id(-1 - packNo), Size: uint64(packNo)*1000 + 7, Table: pack.Table{Kind: pack.Data}}
-	p.Table.Salt[0], p.Table.Salt[31] = byte(packNo), 9
-	where := make(map[int]index.Loc)
-	offset := uint32(pack.HeaderSize)
-	for len(blobs) > 0 {
-		n := min(len(blobs), 20)
-		f := pack.Frame{Offset: offset, Sealed: uint32(1000 + n), Codec: pack.Zstd}
-		for _, b := range blobs[:n] {
-			length := uint32(b%5000 + 1)
-			where[b] = index.Loc{Pack: uint32(packNo), Offset: f.Offset, Sealed: f.Sealed, Skip: f.Raw, Len: length}
-			f.Blobs = append(f.Blobs, pack.Blob{ID: id(b), Len: length})
-			f.Raw += length
-		}
-		offset += f.Sealed
-		p.Table.Frames = append(p.Table.Frames, f)
-		blobs = blobs[n:]
-	}
-	return &fmtindex.Segment{Packs: []fmtindex.Pack{p}}, where
 }

@@ -7,33 +7,73 @@ import (
 )
 
 const (
-	// residentMax is the size in bytes of the largest file that may stay resident as a whole.
+	// residentMax is how many bytes of mappings may stay resident.
 	residentMax = 8 << 20
 	// faultAround is how many bytes one page fault makes resident: the kernel maps up to sixteen cached pages around
 	// it, whatever madvise says.
 	faultAround = 64 << 10
 )
 
-// residence limits the resident size of the mapping. bbolt maps the whole file, and each page that was read stays in
-// the page tables of the process: half a gigabyte after a run over 28 million files. madvise(MADV_DONTNEED) removes the
-// pages from the page tables but not from the page cache, so the next access is a minor fault.
+// Mapping bounds the resident size of several files together. Its zero value is ready for use.
+type Mapping struct {
+	total atomic.Int64 // bytes of the files
+	max   atomic.Int64 // bytes; 0: residentMax
+}
+
+// residence limits the resident size of a mapping. bbolt maps the whole file, and each page that was read stays in the
+// page tables of the process: half a gigabyte after a run over 28 million files. madvise(MADV_DONTNEED) removes the
+// pages from the page tables but not from the page cache, so the next access is a minor fault. Files that together are
+// not larger than the bound stay. Otherwise each of them has a part of the bound, in proportion to its size.
 type residence struct {
-	max      int64 // bytes: residentMax, which tests reduce
+	of       *Mapping
+	size     int64 // bytes that of counts for this file; 0: it has grown since
 	touches  atomic.Int64
 	released atomic.Int64 // number of calls of release
+}
+
+// share begins to count a file of that size.
+func (r *residence) share(of *Mapping, size int64) {
+	if of == nil {
+		of, size = &Mapping{}, 0 // the size of the file follows from each transaction
+	}
+	r.of, r.size = of, size
+	of.total.Add(size)
+}
+
+func (r *residence) forget() {
+	if r.of != nil {
+		r.of.total.Add(-r.size)
+		r.size = 0
+	}
+}
+
+// allowed returns how many bytes of the file may be resident; all if the bound is not reached.
+func (r *residence) allowed(tx *bolt.Tx) (bytes int64, all bool) {
+	if r.of == nil {
+		return 0, true // while it is opened
+	}
+	limit := r.of.max.Load()
+	if limit == 0 {
+		limit = residentMax
+	}
+	if r.size == 0 {
+		return limit, tx.Size() <= limit
+	}
+	total := max(r.of.total.Load(), 1)
+	return int64(float64(limit) * float64(r.size) / float64(total)), total <= limit
 }
 
 // touched counts n accesses to random places of the file and releases the mapping after enough of them. The caller is
 // inside tx, so the file is not remapped meanwhile.
 func (r *residence) touched(db *bolt.DB, tx *bolt.Tx, n int) {
-	if tx.Size() > r.max && r.touches.Add(int64(n)) >= r.max/faultAround {
+	if most, all := r.allowed(tx); !all && r.touches.Add(int64(n)) >= max(most/faultAround, 1) {
 		r.release(db, tx)
 	}
 }
 
 // release releases the mapping at once, as after a sequential scan.
 func (r *residence) release(db *bolt.DB, tx *bolt.Tx) {
-	if tx.Size() <= r.max {
+	if _, all := r.allowed(tx); all {
 		return
 	}
 	r.touches.Store(0)

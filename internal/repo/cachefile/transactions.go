@@ -7,7 +7,6 @@ import (
 	"hash/fnv"
 	"io"
 	"os"
-	"reflect"
 	"runtime/debug"
 	"sync"
 
@@ -17,14 +16,16 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// transactions begins transactions on a file that may be damaged, truncated or overwritten at any time.
+// transactions begins and ends transactions on a file that may be damaged, truncated or overwritten at any time.
 //
-// bbolt panics on an invalid page, and an access beyond the end of a truncated file raises SIGBUS. guard recovers both.
-// But a panic inside Begin leaves bbolt's locks taken, and a later Rollback or Commit would wait for them forever.
-// Therefore begin verifies a meta page with pread first, and releases the locks if Begin panics all the same.
+// bbolt panics on an invalid page, and an access beyond the end of a truncated file raises SIGBUS. guard recovers
+// both. But a panic inside Begin leaves bbolt's locks taken, and a later Begin, Rollback or Close would wait for them
+// forever. Therefore begin verifies a meta page with pread first. A file that panics all the same is leaked: it is not
+// begun, ended or closed again. beginning keeps another goroutine from waiting for those locks in that moment.
 type transactions struct {
-	beginning sync.Mutex
-	meta      [metaSize + 8]byte // buffer for a meta page and its checksum; guarded by beginning
+	writing   sync.Mutex         // held by a write transaction, begun before beginning
+	beginning sync.Mutex         // held while a transaction begins or ends
+	meta      [metaSize + 8]byte // buffer for a meta page and its checksum
 }
 
 const (
@@ -46,24 +47,18 @@ func (f *File) begin(writable bool) (tx *bolt.Tx, err error) {
 	defer func() {
 		if tx == nil && err == nil { // a panic
 			f.damaged.Store(true)
-			if !writable {
-				unlock(f.db)
-			}
 		}
 	}()
 	return f.db.Begin(writable)
 }
 
-// unlock releases the locks that a read transaction holds when it panics in Begin, which happens while it reads the
-// meta pages. A write transaction releases its own.
-func unlock(db *bolt.DB) {
-	locks := reflect.ValueOf(db).Elem()
-	(*sync.RWMutex)(locks.FieldByName("mmaplock").Addr().UnsafePointer()).RUnlock()
-	(*sync.Mutex)(locks.FieldByName("metalock").Addr().UnsafePointer()).Unlock()
-}
-
-// end ends a transaction without changes. A committed one is left alone.
+// end ends a transaction without changes. A committed one is left alone, and so is one of a damaged file.
 func (f *File) end(tx *bolt.Tx) error {
+	f.txs.beginning.Lock()
+	defer f.txs.beginning.Unlock()
+	if f.damaged.Load() {
+		return nil
+	}
 	if err := tx.Rollback(); err != nil && tx.DB() != nil {
 		return err
 	}
@@ -105,6 +100,8 @@ func (f *File) read(do func(tx *bolt.Tx) error) (err error) {
 
 // change runs a write transaction.
 func (f *File) change(do func(tx *bolt.Tx) error) (err error) {
+	f.txs.writing.Lock()
+	defer f.txs.writing.Unlock()
 	tx, err := f.begin(true)
 	if err != nil {
 		return err
@@ -180,8 +177,8 @@ func (f *File) Touched(tx *bolt.Tx) { f.mapped.touched(f.db, tx, 1) }
 // commit is one gate operation that writes pages.
 func (f *File) commit(certain bool, write func() error) error {
 	op := iopolicy.Op{Kind: iopolicy.Sync, Certain: certain}
-	if f.private {
-		op = iopolicy.Op{Kind: iopolicy.Write} // it is not flushed
+	if f.use == writeOnce {
+		op = iopolicy.Op{Kind: iopolicy.Write} // it is flushed at its end
 	}
 	_, err := f.io.do(op, func(maxIO int) (int, error) {
 		before, fresh := f.allocated(), f.db == nil
@@ -193,7 +190,7 @@ func (f *File) commit(certain bool, write func() error) error {
 		if n > 0 && fresh {
 			n += 4 * f.pageSize // the first pages of an empty file
 		}
-		if err == nil && n > 0 && f.private {
+		if err == nil && n > 0 && f.use == writeOnce {
 			err = f.io.flush(f.file, 0, 0, maxIO > 0)
 		}
 		return n, err

@@ -2,7 +2,7 @@
 // named by its ID, in the folder of all caches. A file in it records where the repository was opened last; the time of
 // that file is the last use.
 //
-// A cache in use is never removed. Its users hold locks on the cache file, on their file in "writers", or on the lock
+// A cache in use is never removed. Its users hold locks on its files, on their file in "writers", or on the lock
 // of a prune. A folder is renamed before its files are removed, so a run that starts meanwhile makes a new one.
 package caches
 

@@ -23,13 +23,15 @@ func (l locks) release() {
 
 // lock locks every file in a cache that a run locks, as far as it exists.
 func lock(path string) (held locks, err error) {
-	names := []string{"cache.db"}
-	writers, err := os.ReadDir(filepath.Join(path, "writers"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	for _, w := range writers {
-		names = append(names, filepath.Join("writers", w.Name()))
+	names := []string{"cache.db", "dirs.db", "lock"} // the first of earlier versions
+	for _, folder := range [...]string{"writers", "runs"} {
+		files, err := os.ReadDir(filepath.Join(path, folder))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, f := range files {
+			names = append(names, filepath.Join(folder, f.Name()))
+		}
 	}
 	for _, name := range names {
 		f, err := os.OpenFile(filepath.Join(path, name), os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)

@@ -1,6 +1,6 @@
 // Package dircache remembers directories between backups: a value for each key, which a backup fills with digests and
 // names. An entry counts only while a snapshot that contains the tree of the directory is in the repository (see
-// Batch). The entries lie in the cache file (package cachefile), beside the blob index.
+// Batch). The entries lie in a cache file (package cachefile) of their own.
 package dircache
 
 import (

@@ -11,9 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
-	"github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/pkg/format"
-	fmtindex "github.com/tidemark-backup/tidemark/pkg/format/index"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -23,11 +21,6 @@ func newGate() *iopolicy.Gate {
 
 func passOf(gate *iopolicy.Gate) *iopolicy.Pass {
 	return gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
-}
-
-func segmentOf(i uint32) (id format.ID, seg *fmtindex.Segment) {
-	binary.BigEndian.PutUint32(id[:], i+1)
-	return id, &fmtindex.Segment{}
 }
 
 func dirKey(i int) (key [16]byte) {
@@ -42,8 +35,7 @@ func TestSpillWaitsWithoutTheLock(t *testing.T) {
 		f, err := cachefile.Open(filepath.Join(t.TempDir(), "cache.db"), repo,
 			cachefile.IOContext{Ctx: t.Context(), Pass: passOf(gate)}, tables()...)
 		require.NoError(t, err)
-		c, blobs := New(f), index.NewFileIndex(f)
-		_ = blobs
+		c := New(f)
 		defer func() { require.NoError(t, c.Close()) }()
 		b := c.NewBatch()
 		value := make([]byte, 1<<10)
@@ -92,15 +84,14 @@ func TestCalledOffWritesChangeNothing(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		f, err := cachefile.Open(path, repo, cachefile.IOContext{Ctx: ctx, Pass: passOf(gate)}, tables()...)
 		require.NoError(t, err)
-		c, blobs := New(f), index.NewFileIndex(f)
-		_ = blobs
-		require.NoError(t, blobs.Merge(segmentOf(0)))
+		c := New(f)
+		require.NoError(t, c.SetValue("first", []byte{1}))
 		b := c.NewBatch()
 		b.limit = 1
 		require.NoError(t, b.Put(dirKey(0), []byte("x")))
 		gate.Shut()
 		done := make(chan error, 3)
-		go func() { done <- blobs.Merge(segmentOf(1)) }()
+		go func() { done <- c.SetValue("second", []byte{2}) }()
 		go func() { done <- b.Put(dirKey(1), []byte("y")) }()
 		synctest.Wait()
 		require.Empty(t, done)
@@ -119,11 +110,13 @@ func TestCalledOffWritesChangeNothing(t *testing.T) {
 		require.ErrorIs(t, err, cachefile.ErrStopped)
 		f, err = cachefile.Open(path, repo, cachefile.IOContext{}, tables()...)
 		require.NoError(t, err)
-		c, blobs = New(f), index.NewFileIndex(f)
+		c = New(f)
 		defer func() { require.NoError(t, c.Close()) }()
-		ids, err := blobs.Segments()
-		require.NoError(t, err)
-		require.Len(t, ids, 1)
+		for name, want := range map[string][]byte{"first": {1}, "second": nil} {
+			value, err := c.Value(name)
+			require.NoError(t, err)
+			require.Equal(t, want, value)
+		}
 		left, err := os.ReadDir(filepath.Dir(path))
 		require.NoError(t, err)
 		require.Len(t, left, 1, "no temporary files")

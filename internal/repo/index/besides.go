@@ -86,7 +86,7 @@ func (b *besides) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := b.strays.CacheFile(); err != nil {
+	if err := b.strays.Open(); err != nil {
 		return err
 	}
 	_, err = b.strays.rebuildFrom(ctx, files, nil, localOnly)

@@ -3,8 +3,6 @@ package index
 import "errors"
 
 var (
-	// ErrNoPack: no pack has that number, or the cache that assigned the number was dropped.
-	ErrNoPack = errors.New("no pack of that number in the local cache")
 	// ErrTooMany: there are more blobs than numbers.
 	ErrTooMany = errors.New("this repository has too many blobs for this program")
 	// ErrNoRoom: no disk takes the index and it is too large for memory, so the locations of some blobs are unknown.
@@ -13,11 +11,16 @@ var (
 	// ErrNoFolder: no disk takes a temporary index, and it is too large for memory.
 	ErrNoFolder = errors.New("there is no disk space for the temporary index of this repository, and it is too large " +
 		"for memory: let --cache-dir or TMPDIR name a folder with more space")
-	// ErrForgotten: the cache was dropped during the run, and with it the list of packs that were known at its start.
+	// ErrForgotten: a part of the cache was lost during the run, and with it the list of packs that were known at its
+	// start.
 	ErrForgotten = errors.New("the local cache was lost during this run, so that it is not known on which packs " +
 		"it relies: run it again")
+	// ErrLost: a part of the cache is damaged or its disk takes no more. Its segments must be merged again before the
+	// lookup is repeated.
+	ErrLost = errors.New("a part of the local cache was lost")
 
-	// errDropped: the cache was dropped. The index must be read again before the lookup is repeated.
-	errDropped = errors.New("the local cache was dropped")
-	errFull    = errors.New("a temporary blob index that was queried takes no more")
+	// errBad: the run was dropped before, and its file could not be removed.
+	errBad    = errors.New("it was dropped")
+	errNoPack = errors.New("no pack of that number")
+	errFull   = errors.New("a temporary blob index that was queried takes no more")
 )

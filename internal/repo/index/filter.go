@@ -60,15 +60,15 @@ func blockOf(id *format.ID, blocks uint32) int {
 
 // filterWriter builds the filter while its run is written, with one chunk in memory.
 type filterWriter struct {
-	bucket *bolt.Bucket
+	put    func(key, value []byte) error
 	blocks uint32
 	number uint32 // of the chunk
 	chunk  []byte
 }
 
-func newFilterWriter(blobs uint64) *filterWriter {
+func newFilterWriter(blobs uint64, put func(key, value []byte) error) *filterWriter {
 	blocks := (blobs*bitsPerBlob + filterBlock*8 - 1) / (filterBlock * 8)
-	return &filterWriter{blocks: uint32(min(max(blocks, 1), math.MaxUint32))}
+	return &filterWriter{put: put, blocks: uint32(min(max(blocks, 1), math.MaxUint32))}
 }
 
 func (w *filterWriter) add(id *format.ID) error {
@@ -85,7 +85,7 @@ func (w *filterWriter) add(id *format.ID) error {
 // flush writes the chunk and begins the next.
 func (w *filterWriter) flush() error {
 	if w.chunk != nil {
-		if err := w.bucket.Put(cachefile.Number(w.number), w.chunk); err != nil { // bbolt keeps it until the commit
+		if err := w.put(cachefile.Number(w.number), w.chunk); err != nil {
 			return err
 		}
 		w.number++
@@ -94,108 +94,27 @@ func (w *filterWriter) flush() error {
 	return nil
 }
 
-// finish writes the rest. Chunks after the last blob are zero and not stored.
+// finish writes the rest, and chunks of zeros after the last blob.
 func (w *filterWriter) finish() error {
-	if w.chunk == nil {
-		return nil
-	}
-	return w.bucket.Put(cachefile.Number(w.number), w.chunk)
-}
-
-// filterSet is an immutable list of the runs and their filters.
-type filterSet struct{ runs []runFilter }
-
-type runFilter struct {
-	number uint32
-	filter filter
-}
-
-// of returns the filter of a run, nil if the set does not list it.
-func (s *filterSet) of(n uint32) filter {
-	for i := range s.runs {
-		if s.runs[i].number == n {
-			return s.runs[i].filter
-		}
-	}
-	return nil
-}
-
-// loadedFilters returns the filters, which the first lookup reads.
-func (x *sortedRuns) loadedFilters() (*filterSet, error) {
-	if s := x.filters.Load(); s != nil {
-		return s, nil
-	}
-	x.loading.Lock()
-	defer x.loading.Unlock()
-	if s := x.filters.Load(); s != nil {
-		return s, nil
-	}
-	if err := x.readFilters(); err != nil {
-		return nil, err
-	}
-	return x.filters.Load(), nil
-}
-
-// refreshFilters updates the filters after a change of the runs.
-func (x *sortedRuns) refreshFilters() error {
-	x.loading.Lock()
-	defer x.loading.Unlock()
-	if x.filters.Load() == nil {
-		return nil // no lookup so far
-	}
-	return x.readFilters()
-}
-
-// readFilters builds a new set from the old one and the file. Newer runs come first, which are shorter and searched
-// first. The caller holds x.loading.
-func (x *sortedRuns) readFilters() error {
-	old := x.filters.Load()
-	if old == nil {
-		old = &filterSet{}
-	}
-	set := &filterSet{}
-	err := x.file.View("read filters of the cache", func(tx *bolt.Tx) error {
-		runs, err := listRuns(tx, nil)
-		if err != nil {
+	for last := uint32((int64(w.blocks)*filterBlock - 1) / filterChunk); w.chunk == nil || w.number < last; {
+		if err := w.flush(); err != nil {
 			return err
 		}
-		left := int64(maxFilters)
-		for i := len(runs) - 1; i >= 0; i-- {
-			f := runFilter{number: runs[i].number}
-			if size := int64(runs[i].blocks) * filterBlock; size <= left {
-				left -= size
-				if f.filter = old.of(f.number); f.filter == nil {
-					if f.filter, err = readFilter(tx, &runs[i]); err != nil {
-						return err
-					}
-				}
-			}
-			set.runs = append(set.runs, f)
-		}
-		return nil
-	})
-	if err == nil {
-		x.filters.Store(set)
 	}
-	return err
+	return w.put(cachefile.Number(w.number), w.chunk)
 }
 
-func readFilter(tx *bolt.Tx, r *run) (filter, error) {
-	chunks := cachefile.Bucket(tx, bucketFilters).Bucket(cachefile.Number(r.number))
-	if chunks == nil || r.blocks == 0 {
-		return nil, fmt.Errorf("filter of run %d: %w", r.number, cachefile.ErrDamaged)
+// readFilter reads a filter of that many blocks. A chunk that is missing or damaged would hide blobs.
+func readFilter(b *bolt.Bucket, blocks uint32, get func(b *bolt.Bucket, key []byte, n int) ([]byte, error)) (filter,
+	error) {
+	f := make(filter, int64(blocks)*filterBlock)
+	for at, n := 0, uint32(0); at < len(f); at, n = at+filterChunk, n+1 {
+		part := f[at:min(at+filterChunk, len(f))]
+		chunk, err := get(b, cachefile.Number(n), len(part))
+		if err != nil {
+			return nil, fmt.Errorf("filter: %w", err)
+		}
+		copy(part, chunk)
 	}
-	f := make(filter, int64(r.blocks)*filterBlock)
-	err := cachefile.Each(chunks, func(k, v []byte) error {
-		if len(k) != 4 {
-			return fmt.Errorf("filter of run %d: %w", r.number, cachefile.ErrDamaged)
-		}
-		at := int64(binary.BigEndian.Uint32(k)) * filterChunk
-		if at+int64(len(v)) > int64(len(f)) {
-			return fmt.Errorf("filter of run %d: %w", r.number, cachefile.ErrDamaged)
-		}
-		copy(f[at:], v)
-		return nil
-	})
-	return f, err
+	return f, nil
 }

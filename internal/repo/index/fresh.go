@@ -9,16 +9,11 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// freshPack marks pack numbers of the fresh index. No repository has that many packs.
-const freshPack = 1 << 31
-
-// freshIndex is an index that is read again from the segments into a temporary file. Values of the local cache have
-// checksums, but bbolt pages do not, and a page with flipped bits makes a lookup miss blobs that exist. The cache
-// itself stays open, because sessions hold numbers of its packs; if the fresh index contains what the cache lacks, the
-// cache is stale and its file is removed at Close.
-//
-// The fresh index leaves out packs that the target does not hold. So it finds the older of two locations of a blob
-// when the pack of the newer one is gone, which the cache cannot. Index.syncMu guards what is not atomic.
+// freshIndex is an index that is read again from the segments into temporary files, for a blob that the cache
+// does not lead to. The cache detects its own damage, so mostly the blob is in a pack that is gone. The fresh
+// index leaves out packs that the target does not hold. So it finds the older of two locations of a blob when
+// the pack of the newer one is gone, which the cache cannot. If it contains what the cache lacks otherwise, the
+// cache is stale and removed at Close. Index.syncMu guards what is not atomic.
 type freshIndex struct {
 	needless bool // the cache was created in this run, from the same segments
 	missed   bool // a pack is not on the target, so it is not needless
@@ -44,10 +39,10 @@ func (x *Index) Fresh(ctx context.Context, lookup func(Source) (bool, error)) (b
 
 // lookupLocked calls lookup with the cache, and then with the fresh index if there is one.
 func (x *Index) lookupLocked(ctx context.Context, lookup func(Source) (bool, error)) (bool, error) {
-	ok, err := lookup(x.chain)
-	for errors.Is(err, errDropped) {
+	ok, err := lookup(x.cache)
+	for errors.Is(err, ErrLost) {
 		if err = x.refillLocked(ctx); err == nil {
-			ok, err = lookup(x.chain)
+			ok, err = lookup(x.cache)
 		}
 	}
 	if ok || err != nil {
@@ -98,17 +93,17 @@ type freshSource struct {
 
 // Lookup looks up those blobs that were not found before.
 func (b freshSource) Lookup(ids []format.ID, out []Found) error {
-	lacked, err := LookupRest(b.other.Live(b.ctx), ids, out, freshPack)
+	lacked, err := LookupRest(b.other.Live(b.ctx), ids, out)
 	if err != nil || len(lacked) == 0 || b.first == nil {
 		return err
 	}
 	// The caller may search for another location than the one that the first index knows.
 	known := make([]Found, len(lacked))
-	if err := b.first.chain.Lookup(lacked, known); err != nil {
+	if err := b.first.cache.Lookup(lacked, known); err != nil {
 		return err
 	}
 	for i := range known {
-		if !known[i].OK {
+		if known[i].Pack == nil {
 			b.first.MarkStale()
 			break
 		}
@@ -116,13 +111,12 @@ func (b freshSource) Lookup(ids []format.ID, out []Found) error {
 	return nil
 }
 
-// LookupRest looks up those blobs that were not found before, and returns those it finds. It sets bits in their pack
-// numbers.
-func LookupRest(in Source, ids []format.ID, out []Found, bits uint32) (added []format.ID, err error) {
+// LookupRest looks up those blobs that were not found before, and returns those it finds.
+func LookupRest(in Source, ids []format.ID, out []Found) (added []format.ID, err error) {
 	var rest []format.ID
 	var at []int
 	for i := range ids {
-		if !out[i].OK {
+		if out[i].Pack == nil {
 			rest, at = append(rest, ids[i]), append(at, i)
 		}
 	}
@@ -133,22 +127,18 @@ func LookupRest(in Source, ids []format.ID, out []Found, bits uint32) (added []f
 	if err := in.Lookup(rest, found); err != nil {
 		return nil, err
 	}
-	markPacks(found, bits)
 	for j, i := range at {
-		if out[i] = found[j]; out[i].OK {
+		if out[i] = found[j]; out[i].Pack != nil {
 			added = append(added, ids[i])
 		}
 	}
 	return added, nil
 }
 
-// Pack returns a pack that Lookup named.
-func (b freshSource) Pack(n uint32) (PackInfo, error) { return b.other.chain.Pack(n &^ freshPack) }
-
 // makeFreshLocked reads the fresh index, once and if it can know better.
 func (x *Index) makeFreshLocked(ctx context.Context) error {
 	s := &x.fresh
-	if s.needless && !s.missed || s.tried || x.chain.full() {
+	if s.needless && !s.missed || s.tried || x.cache.Full() {
 		return s.err
 	}
 	err := x.makeFresh(ctx)
@@ -175,20 +165,9 @@ func (x *Index) makeFresh(ctx context.Context) error {
 	return nil
 }
 
-// MarkStale makes Close remove the file of the cache, whose content turned out to be wrong.
+// MarkStale makes Close remove the cache, whose content turned out to be wrong.
 func (x *Index) MarkStale() {
-	if f, err := x.chain.file(); err == nil && f != nil && f.MarkStale() {
+	if x.opt.Dir != "" && !x.opt.Private && !x.stale.Swap(true) {
 		x.note("the local cache is damaged: it is removed, and the next run rebuilds it")
 	}
-}
-
-// Pack returns a pack that a lookup named.
-func (x *Index) Pack(n uint32) (PackInfo, error) {
-	if other := x.fresh.ready.Load(); other != nil && n&freshPack != 0 {
-		return other.chain.Pack(n &^ freshPack)
-	}
-	if _, err := x.CacheFile(); err != nil {
-		return PackInfo{}, err
-	}
-	return x.chain.Pack(n)
 }

@@ -3,8 +3,8 @@
 // searched. The package synchronises the cache with the segments, rebuilds segments that are damaged or missing from
 // the packs, and rebuilds a cache that is missing, stale or damaged from the segments.
 //
-//	FileIndex    sorted runs in the cache file (runs.go); memoryIndex where no disk takes one (memory.go)
-//	chain        the cache in use and its replacements (chain.go)
+//	Cache        the hash cache: runs that all processes of a machine share, and the newest blobs (cache.go, publish.go)
+//	run          one immutable file (run.go, write.go); block and filter are its parts; folder.go names the files
 //	Index        synchronises cache and segments (sync.go, rebuild.go); a fresh one against a wrong cache (fresh.go)
 //	Temporary    filled once and queried, for one check or prune (temporary.go)
 package index
@@ -13,6 +13,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 
@@ -28,14 +30,14 @@ type Options struct {
 	Dir string
 	// Private makes a temporary cache for this run. It is implied if Dir is empty.
 	Private bool
-	// Tables are those of other packages that share the cache file.
-	Tables []cachefile.Table
 	// IO returns the I/O context of a folder; nil: all I/O is admitted.
 	IO func(dir string) cachefile.IOContext
 	// MemoryBlobs bounds an index in memory, where no disk takes it; 0: the constant MemoryBlobs.
 	MemoryBlobs int
 	// Notify receives notes for the user that are not errors; may be nil.
 	Notify func(text string)
+	// First reports whether nothing else has reported that the cache folder cannot be used; nil: always.
+	First func() bool
 }
 
 // Index is the blob index of one repository. It is safe for concurrent use.
@@ -45,13 +47,12 @@ type Index struct {
 	repo [16]byte
 	opt  Options
 
-	closeMu sync.Mutex
-	closed  bool
-
-	chain         *chain
-	droppedAtSync atomic.Int64 // chain.dropped at the last Sync
-	fullReported  atomic.Bool  // the note that blobs are left out was given
-	prefetch      sync.Once
+	closing      sync.Once
+	cache        *Cache
+	lossesAtSync atomic.Int64 // Cache.Losses at the last Sync
+	stale        atomic.Bool  // the content of the cache turned out to be wrong: Close removes it
+	fullReported atomic.Bool  // the note that blobs are left out was given
+	prefetch     sync.Once
 
 	syncMu   sync.Mutex
 	doubted  map[format.ID]struct{} // segments that marks name as damaged
@@ -73,16 +74,59 @@ func New(st store.Store, keys *seal.Keys, repo [16]byte, opt Options) *Index {
 	if opt.IO == nil {
 		opt.IO = func(string) cachefile.IOContext { return cachefile.IOContext{} }
 	}
-	if opt.MemoryBlobs <= 0 {
-		opt.MemoryBlobs = MemoryBlobs
-	}
 	x := &Index{st: st, keys: keys, repo: repo, opt: opt}
-	x.chain = x.newChain(opt.Private)
+	x.cache = x.newCache(opt.Private)
 	return x
 }
 
+func (x *Index) newCache(private bool) *Cache {
+	return NewCache(CacheOptions{
+		Dir: x.opt.Dir, Private: private, Repo: x.repo, IO: x.opt.IO, MemoryBlobs: x.opt.MemoryBlobs, Notify: x.opt.Notify,
+		First: x.opt.First,
+	})
+}
+
+// Open opens the cache without reading the target.
+func (x *Index) Open() error { return x.cache.ready() }
+
+// Folder returns the folder of the cache, "" if it has none.
+func (x *Index) Folder() string { return x.opt.Dir }
+
+// Prefetch reads the cache sequentially, once and if it is small: see Cache.Prefetch.
+func (x *Index) Prefetch() { x.prefetch.Do(x.cache.Prefetch) }
+
+// Close releases the cache. The index must not be used afterwards.
+func (x *Index) Close() {
+	x.closing.Do(func() {
+		if x.stale.Load() {
+			_ = x.cache.Spoiled() // a cache that stays is found wrong again
+		}
+		x.cache.Close()
+		if x.fresh.index != nil {
+			x.fresh.index.Close()
+		}
+		x.besides.close()
+	})
+}
+
+// Packs yields every pack that was named when the index was last synchronised, or later. If a part of the cache was
+// lost since, the error is ErrForgotten.
+func (x *Index) Packs(yield func(PackInfo) error) error {
+	if x.cache.Losses() != x.lossesAtSync.Load() {
+		return ErrForgotten
+	}
+	err := x.cache.Packs(yield)
+	if errors.Is(err, ErrLost) {
+		err = ErrForgotten
+	}
+	if err != nil {
+		return fmt.Errorf("list packs of the index: %w", err)
+	}
+	return nil
+}
+
 // Sync updates the cache from the segments on the target. Segments that are damaged, or are gone without a successor,
-// are rebuilt from the packs. Locations from earlier lookups are not valid afterwards.
+// are rebuilt from the packs.
 func (x *Index) Sync(ctx context.Context) error { return x.sync(ctx, mayDrop) }
 
 // SyncMarked is Sync for a writer that has read the marks. It reads segments again that they name as damaged. In a dry
@@ -110,7 +154,6 @@ func (x *Index) sync(ctx context.Context, mode syncMode) error {
 // Source is what a lookup searches.
 type Source interface {
 	Lookup(ids []format.ID, out []Found) error
-	Pack(n uint32) (PackInfo, error)
 }
 
 // ready synchronises the index if that was not done yet.
@@ -123,7 +166,7 @@ func (x *Index) ready(ctx context.Context) error {
 	return x.syncLocked(ctx, mayDrop)
 }
 
-// refill reads the index again after the cache was dropped.
+// refill merges the segments again that the cache has lost.
 func (x *Index) refill(ctx context.Context) error {
 	x.syncMu.Lock()
 	defer x.syncMu.Unlock()
@@ -131,7 +174,7 @@ func (x *Index) refill(ctx context.Context) error {
 }
 
 func (x *Index) refillLocked(ctx context.Context) error {
-	if !x.chain.incomplete() {
+	if !x.cache.Lost() {
 		return nil
 	}
 	return x.syncLocked(ctx, localOnly)
@@ -145,8 +188,8 @@ func (x *Index) Search(ctx context.Context, lookup func(Source) (bool, error)) (
 		return false, err
 	}
 	for {
-		ok, err := lookup(x.chain)
-		if errors.Is(err, errDropped) {
+		ok, err := lookup(x.cache)
+		if errors.Is(err, ErrLost) {
 			if err = x.refill(ctx); err == nil {
 				continue
 			}
@@ -172,7 +215,7 @@ func (x *Index) Search(ctx context.Context, lookup func(Source) (bool, error)) (
 }
 
 // Complete reports whether all blobs of the repository are known. If not, the reason is ErrNoRoom.
-func (x *Index) Complete() bool { return !x.chain.full() }
+func (x *Index) Complete() bool { return !x.cache.Full() }
 
 func (x *Index) readNewLocked(ctx context.Context) error { return x.syncLocked(ctx, growOnly) }
 
@@ -195,32 +238,36 @@ func (x *Index) Rebuild(ctx context.Context) (Rebuilt, error) {
 	return x.rebuildLocked(ctx, nil, growOnly)
 }
 
-// unfinished is the value in the cache file that marks a session whose packs are not all in index segments yet.
-const unfinished = "unfinished session"
+// unfinishedName is the file in the cache folder that marks a session whose packs are not all in index segments yet.
+const unfinishedName = "unfinished"
 
 // SetUnfinished marks the cache while a session stores packs that no index segment names yet, and removes the mark. A
 // cache that cannot be written keeps no mark.
 func (x *Index) SetUnfinished(on bool) {
-	f, err := x.CacheFile()
-	if err != nil || f == nil {
+	if x.opt.Dir == "" || x.opt.Private {
 		return
 	}
-	var value []byte
-	if on {
-		value = []byte{1}
-	}
-	_ = f.SetValue(unfinished, value)
+	path := filepath.Join(x.opt.Dir, unfinishedName)
+	_ = x.opt.IO(x.opt.Dir).Metadata(func() error {
+		if !on {
+			return os.Remove(path)
+		}
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
+		if err != nil {
+			return err
+		}
+		return f.Close()
+	})
 }
 
 // Adopt puts packs that no segment names into the index, if the last session on this machine was killed while it stored
 // packs. Otherwise their content would be sent again. The caller has a lease.
 func (x *Index) Adopt(ctx context.Context) error {
-	f, err := x.CacheFile()
-	if err != nil || f == nil {
-		return err
+	if x.opt.Dir == "" || x.opt.Private {
+		return nil
 	}
-	if mark, err := f.Value(unfinished); err != nil || mark == nil {
-		return nil // the next lookup drops a cache that cannot be read
+	if _, err := os.Lstat(filepath.Join(x.opt.Dir, unfinishedName)); err != nil || !x.cache.shares() {
+		return nil
 	}
 	x.syncMu.Lock()
 	defer x.syncMu.Unlock()

@@ -33,7 +33,7 @@ type Rebuilt struct {
 // rebuild gathers packs into segments.
 type rebuild struct {
 	x          *Index
-	cache      *chain
+	cache      *Cache
 	supersedes []format.ID
 	seg        index.Segment
 	blobs      int
@@ -77,7 +77,7 @@ func (x *Index) rebuildLocked(ctx context.Context, supersedes []format.ID, mode 
 // rebuildFrom puts packs into the index. The first new segment supersedes the given ones.
 func (x *Index) rebuildFrom(ctx context.Context, files []packFile, supersedes []format.ID, mode syncMode) (Rebuilt,
 	error) {
-	b := &rebuild{x: x, cache: x.chain, supersedes: supersedes, keepHere: mode&localOnly != 0, whole: mode&wholeOnly != 0}
+	b := &rebuild{x: x, cache: x.cache, supersedes: supersedes, keepHere: mode&localOnly != 0, whole: mode&wholeOnly != 0}
 	err := object.InOrder(ctx, len(files), trailersAtOnce,
 		func(ctx context.Context, i int) (OwnTable, error) {
 			return ReadTable(ctx, x.st, x.keys, files[i].id, files[i].size)
@@ -113,9 +113,9 @@ func (x *Index) unnamedPacks(ctx context.Context, without map[format.ID]struct{}
 	slices.SortFunc(files, func(a, b packFile) int { return a.id.Compare(b.id) })
 	named := make(map[format.ID]bool)
 	add := func(p PackInfo) error { named[p.ID] = true; return nil }
-	err := x.chain.packs(add)
+	err := x.cache.Packs(add)
 	if err == nil && x.fresh.index != nil {
-		err = x.fresh.index.chain.packs(add)
+		err = x.fresh.index.cache.Packs(add)
 	}
 	if err != nil {
 		return nil, err
@@ -211,13 +211,8 @@ func (b *rebuild) flush(ctx context.Context) error {
 		}
 	}
 	b.seg.Stored = int64(len(data))
-	if err := b.cache.Merge(id, &b.seg); err != nil {
+	if err := b.cache.Merge(id, &b.seg, b.seg.Supersedes...); err != nil {
 		return fmt.Errorf("merge index segment into the cache: %w", err)
-	}
-	for _, old := range b.seg.Supersedes {
-		if err := b.cache.Merge(old, &index.Segment{}); err != nil {
-			return fmt.Errorf("record superseded index segment: %w", err)
-		}
 	}
 	b.seg, b.blobs, b.supersedes = index.Segment{}, 0, nil
 	return nil

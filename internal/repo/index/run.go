@@ -1,9 +1,12 @@
 package index
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -11,198 +14,315 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// run describes a run in bucketRuns.
-type run struct {
-	number uint32
-	blobs  uint64 // records in it
-	blocks uint32 // of its filter
+// The buckets of a run. All values have checksums.
+const (
+	bucketSegments = "segments" // segment ID -> bytes of its file u64; 0: unknown, or the segment was superseded
+	bucketPacks    = "packs"    // pack number u32 -> PackInfo
+	bucketBlobs    = "blobs"    // last ID of a block -> block
+	bucketFilter   = "filter"   // chunk number u32 -> chunk
+	headName       = "head"     // value of the file: head
+)
+
+func runTable() cachefile.Table {
+	return cachefile.Table{Buckets: []string{bucketSegments, bucketPacks, bucketBlobs, bucketFilter}}
 }
 
+// head describes a run.
+type head struct {
+	seed     uint32 // of all checksums: random
+	blobs    uint64
+	packs    uint32
+	segments uint32
+	blocks   uint32 // of the filter
+	last     uint64 // prefix of the last ID
+}
+
+const headSize = 32
+
+func (h *head) append(dst []byte) []byte {
+	dst = binary.BigEndian.AppendUint32(dst, h.seed)
+	dst = binary.BigEndian.AppendUint64(dst, h.blobs)
+	dst = binary.BigEndian.AppendUint32(dst, h.packs)
+	dst = binary.BigEndian.AppendUint32(dst, h.segments)
+	dst = binary.BigEndian.AppendUint32(dst, h.blocks)
+	return binary.BigEndian.AppendUint64(dst, h.last)
+}
+
+func parseHead(p []byte) (h head, ok bool) {
+	if len(p) != headSize {
+		return h, false
+	}
+	h.seed, h.blobs = binary.BigEndian.Uint32(p), binary.BigEndian.Uint64(p[4:])
+	h.packs, h.segments = binary.BigEndian.Uint32(p[12:]), binary.BigEndian.Uint32(p[16:])
+	h.blocks, h.last = binary.BigEndian.Uint32(p[20:]), binary.BigEndian.Uint64(p[24:])
+	return h, true
+}
+
+// salted is the key under which the checksum of a value is computed.
+func (h *head) salted(bucket string, key []byte) []byte {
+	return append(binary.BigEndian.AppendUint32([]byte(bucket), h.seed), key...)
+}
+
+func (h *head) put(tx *bolt.Tx, bucket string, key, value []byte) error {
+	sum := cachefile.Sum(h.salted(bucket, key), value)
+	buf := append(make([]byte, 0, len(value)+4), value...) // bbolt keeps it until the commit
+	return cachefile.Bucket(tx, bucket).Put(key, binary.LittleEndian.AppendUint32(buf, sum))
+}
+
+// check returns the n bytes of a value, without the checksum.
+func (h *head) check(bucket string, key, p []byte, n int) ([]byte, error) {
+	value, ok := cachefile.Summed(h.salted(bucket, key), p, n)
+	if !ok {
+		return nil, fmt.Errorf("%s: %w", bucket, cachefile.ErrDamaged)
+	}
+	return value, nil
+}
+
+// run is an open run: an immutable file with sorted blobs, their packs, a filter, and the index segments from which
+// they come. It is safe for concurrent use.
+type run struct {
+	head
+	span span // its sequences; zero: it has no name, so it disappears with this process
+	dir  string
+	own  bool // this process has written it
+	file *cachefile.File
+	read *cachefile.ReadPool[*runReader]
+
+	filtering sync.Mutex // held while the filter is read
+	filtered  bool       // the filter may be in memory
+	filter    atomic.Pointer[filter]
+	recent    []atomic.Pointer[numbered] // packs by number modulo the length
+}
+
+type numbered struct {
+	number uint32
+	info   PackInfo
+}
+
+// recentMost is how many packs of a run are kept in memory: far more than the blobs of one directory lie in.
+const recentMost = 1 << 10
+
+// runReader is what a lookup needs of a transaction.
+type runReader struct {
+	tx     *bolt.Tx
+	cursor *bolt.Cursor // of bucketBlobs
+	key    format.ID    // bbolt makes a key escape to the heap
+}
+
+func newRunReader(tx *bolt.Tx) *runReader {
+	return &runReader{tx: tx, cursor: cachefile.Bucket(tx, bucketBlobs).Cursor()}
+}
+
+// openRun opens a run. The error wraps cachefile.ErrDamaged if the file is none of this repository.
+func (c *Cache) openRun(path string) (*run, error) {
+	f, err := cachefile.OpenRead(path, c.opt.Repo, c.opt.IO(c.opt.Dir), &c.mapping, runTable())
+	if err != nil {
+		return nil, err
+	}
+	return newRun(f, filepath.Dir(path))
+}
+
+// newRun returns the run in a file of folder dir.
+func newRun(f *cachefile.File, dir string) (*run, error) {
+	r := &run{file: f, dir: dir, read: cachefile.NewReadPool(f, newRunReader)}
+	value, err := f.Value(headName)
+	h, ok := parseHead(value)
+	if err != nil || !ok {
+		_ = f.Close()
+		return nil, fmt.Errorf("head of a run: %w", cachefile.ErrDamaged)
+	}
+	r.head = h
+	r.recent = make([]atomic.Pointer[numbered], min(max(h.packs, 1), recentMost))
+	return r, nil
+}
+
+// filterOf returns the filter, which the first lookup reads; nil: it is not kept in memory.
+func (r *run) filterOf() (filter, error) {
+	if f := r.filter.Load(); f != nil {
+		return *f, nil
+	}
+	r.filtering.Lock()
+	defer r.filtering.Unlock()
+	if f := r.filter.Load(); f != nil || !r.filtered {
+		if f != nil {
+			return *f, nil
+		}
+		return nil, nil
+	}
+	var f filter
+	err := r.read.Read("read filter", func(rd *runReader) (err error) {
+		f, err = readFilter(cachefile.Bucket(rd.tx, bucketFilter), r.blocks,
+			func(b *bolt.Bucket, key []byte, n int) ([]byte, error) {
+				return r.check(bucketFilter, key, b.Get(key), n)
+			})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.filter.Store(&f)
+	return f, nil
+}
+
+// keepFilter sets whether the filter may be in memory.
+func (r *run) keepFilter(keep bool) {
+	r.filtering.Lock()
+	defer r.filtering.Unlock()
+	if r.filtered = keep; !keep {
+		r.filter.Store(nil)
+	}
+}
+
+// search looks up those IDs whose indexes are in order, which follows ascending IDs. It returns the indexes of the
+// others, in the same memory.
+func (r *run) search(order []uint32, ids []format.ID, out []Found) (left []uint32, err error) {
+	if r.blobs == 0 {
+		return order, nil
+	}
+	filter, err := r.filterOf()
+	if err != nil {
+		return nil, err
+	}
+	first := 0
+	for first < len(order) && !filter.mayContain(&ids[order[first]]) {
+		first++
+	}
+	if first == len(order) {
+		return order, nil
+	}
+	left = order[:first]
+	err = r.read.Read("look up blobs", func(rd *runReader) error {
+		var b block
+		loaded := false
+		for _, i := range order[first:] {
+			id := &ids[i]
+			if !filter.mayContain(id) || prefixOf(id[:]) > r.last {
+				left = append(left, i)
+				continue
+			}
+			if !loaded || bytes.Compare(b.id(b.len()-1), id[:]) < 0 {
+				var err error
+				if b, loaded, err = r.seek(rd, id); err != nil {
+					return err
+				}
+			}
+			if !loaded {
+				left = append(left, i)
+				continue
+			}
+			loc, n, found, err := b.find(id)
+			if err != nil {
+				return err
+			}
+			if !found {
+				left = append(left, i)
+				continue
+			}
+			info, err := r.pack(rd, n)
+			if err != nil {
+				return err
+			}
+			out[i] = Found{loc, info}
+		}
+		return nil
+	})
+	return left, err
+}
+
+// seek returns the block that may contain an ID; found is false behind the last one.
+func (r *run) seek(rd *runReader, id *format.ID) (b block, found bool, err error) {
+	r.file.Touched(rd.tx)
+	rd.key = *id
+	_, value := rd.cursor.Seek(rd.key[:])
+	if value == nil && prefixOf(id[:]) < r.last {
+		return block{}, false, fmt.Errorf("end of the blobs: %w", cachefile.ErrDamaged)
+	}
+	if value == nil {
+		return block{}, false, nil
+	}
+	b, err = parseBlock(value, r.seed)
+	return b, err == nil, err
+}
+
+// pack returns a pack of the run.
+func (r *run) pack(rd *runReader, n uint32) (*PackInfo, error) {
+	slot := &r.recent[n%uint32(len(r.recent))]
+	if had := slot.Load(); had != nil && had.number == n {
+		return &had.info, nil
+	}
+	key := cachefile.Number(n)
+	v, err := r.check(bucketPacks, key, cachefile.Bucket(rd.tx, bucketPacks).Get(key), packSize)
+	if err != nil {
+		return nil, err
+	}
+	r.file.Touched(rd.tx)
+	made := &numbered{n, parsePack(v)}
+	slot.Store(made)
+	return &made.info, nil
+}
+
+// packsAt returns up to packsAtOnce packs from number n on.
+func (r *run) packsAt(n uint32) (packs []PackInfo, err error) {
+	end := min(r.packs, n+packsAtOnce)
+	err = r.read.Read("list packs", func(rd *runReader) error {
+		cursor := cachefile.Bucket(rd.tx, bucketPacks).Cursor()
+		k, v := cursor.Seek(cachefile.Number(n))
+		for at := n; at < end; at++ {
+			if !bytes.Equal(k, cachefile.Number(at)) {
+				return fmt.Errorf("pack %d: %w", at, cachefile.ErrDamaged)
+			}
+			value, err := r.check(bucketPacks, k, v, packSize)
+			if err != nil {
+				return err
+			}
+			packs = append(packs, parsePack(value))
+			k, v = cursor.Next()
+		}
+		return nil
+	})
+	return packs, err
+}
+
+const packsAtOnce = 1 << 10
+
+// addSegments enters the segments of the run into a map.
+func (r *run) addSegments(to map[format.ID]int64) error {
+	return r.read.Read("list merged segments", func(rd *runReader) error {
+		n := uint32(0)
+		err := cachefile.Each(cachefile.Bucket(rd.tx, bucketSegments), func(k, v []byte) error {
+			size, err := r.check(bucketSegments, k, v, 8)
+			if err != nil || len(k) != format.IDSize {
+				return fmt.Errorf("segment: %w", cachefile.ErrDamaged)
+			}
+			n++
+			to[format.ID(k)] = int64(binary.BigEndian.Uint64(size))
+			return nil
+		})
+		if err == nil && n != r.segments {
+			err = fmt.Errorf("%d of %d segments: %w", n, r.segments, cachefile.ErrDamaged)
+		}
+		return err
+	})
+}
+
+// hasSegment reports whether a segment was merged.
+func (r *run) hasSegment(id format.ID) (had bool, err error) {
+	err = r.read.Read("look up segment", func(rd *runReader) error {
+		p := cachefile.Bucket(rd.tx, bucketSegments).Get(id[:])
+		if had = p != nil; !had {
+			return nil
+		}
+		_, err := r.check(bucketSegments, id[:], p, 8)
+		return err
+	})
+	return had, err
+}
+
+// class is the order of magnitude of a run.
 func (r *run) class() int {
 	class := 0
 	for n := r.blobs; n >= smallRun; n /= runsPerClass {
 		class++
 	}
 	return class
-}
-
-func (r *run) append(dst []byte) []byte {
-	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(dst, r.blobs), r.blocks)
-}
-
-func parseRun(k, v []byte) (run, error) {
-	if len(k) != 4 || len(v) != 12 {
-		return run{}, fmt.Errorf("run: %w", cachefile.ErrDamaged)
-	}
-	return run{binary.BigEndian.Uint32(k), binary.BigEndian.Uint64(v), binary.BigEndian.Uint32(v[8:])}, nil
-}
-
-// listRuns returns the runs from the oldest to the newest.
-func listRuns(tx *bolt.Tx, dst []run) ([]run, error) {
-	cursor := cachefile.Bucket(tx, bucketRuns).Cursor()
-	for k, v := cachefile.First(cursor); k != nil; k, v = cursor.Next() {
-		r, err := parseRun(k, v)
-		if err != nil {
-			return nil, err
-		}
-		dst = append(dst, r)
-	}
-	return dst, nil
-}
-
-// runBucket returns the blocks of a run.
-func runBucket(tx *bolt.Tx, r uint32) (*bolt.Bucket, error) {
-	b := cachefile.Bucket(tx, bucketBlobs).Bucket(cachefile.Number(r))
-	if b == nil {
-		return nil, fmt.Errorf("run %d: %w", r, cachefile.ErrDamaged)
-	}
-	return b, nil
-}
-
-// runWriter writes one run by ascending ID, in one or more transactions.
-type runWriter struct {
-	run
-	tx     *bolt.Tx
-	blocks *bolt.Bucket
-	filter *filterWriter
-
-	n    int    // records in the current block
-	ids  []byte // of these records
-	locs []byte
-}
-
-// newRunWriter begins a run of at most n blobs. The run is not listed before finish.
-func newRunWriter(tx *bolt.Tx, n uint64) (*runWriter, error) {
-	next, err := cachefile.Bucket(tx, bucketRuns).NextSequence()
-	if err != nil {
-		return nil, err
-	}
-	w := &runWriter{run: run{number: uint32(next)}}
-	for _, name := range [...]string{bucketBlobs, bucketFilters} {
-		if _, err := cachefile.Bucket(tx, name).CreateBucket(cachefile.Number(w.number)); err != nil {
-			return nil, err
-		}
-	}
-	w.filter = newFilterWriter(n)
-	return w, w.enter(tx)
-}
-
-// enter continues in tx.
-func (w *runWriter) enter(tx *bolt.Tx) (err error) {
-	w.tx = tx
-	if w.blocks, err = runBucket(tx, w.number); err != nil {
-		return err
-	}
-	w.blocks.FillPercent = 1 // keys are appended only
-	w.filter.bucket = cachefile.Bucket(tx, bucketFilters).Bucket(cachefile.Number(w.number))
-	return nil
-}
-
-func (w *runWriter) add(id *format.ID, loc *Loc) error {
-	w.ids = append(w.ids, id[:]...)
-	w.locs = appendLoc(w.locs, loc)
-	w.n++
-	w.blobs++
-	if err := w.filter.add(id); err != nil {
-		return err
-	}
-	if len(w.ids)+len(w.locs) < blockBytes {
-		return nil
-	}
-	return w.flush()
-}
-
-// flush writes the block under the ID of its last record, so that one Seek finds the block that may contain an ID.
-func (w *runWriter) flush() error {
-	if w.n == 0 {
-		return nil
-	}
-	last := append([]byte(nil), w.ids[len(w.ids)-format.IDSize:]...)
-	block := make([]byte, sumSize, blockHead+len(w.ids)+len(w.locs)) // bbolt keeps it until the commit
-	block = binary.LittleEndian.AppendUint16(block, uint16(w.n))
-	block = append(append(block, w.ids...), w.locs...)
-	binary.LittleEndian.PutUint32(block, blockSum(w.number, block[sumSize:]))
-	w.n, w.ids, w.locs = 0, w.ids[:0], w.locs[:0]
-	return w.blocks.Put(last, block)
-}
-
-// finish lists the run.
-func (w *runWriter) finish() error {
-	if err := w.flush(); err != nil {
-		return err
-	}
-	if err := w.filter.finish(); err != nil {
-		return err
-	}
-	w.run.blocks = w.filter.blocks
-	return cachefile.Bucket(w.tx, bucketRuns).Put(cachefile.Number(w.number), w.append(nil))
-}
-
-func appendLoc(dst []byte, l *Loc) []byte {
-	dst = binary.AppendUvarint(dst, uint64(l.Pack))
-	dst = binary.AppendUvarint(dst, uint64(l.Offset))
-	dst = binary.AppendUvarint(dst, uint64(l.Sealed))
-	dst = binary.AppendUvarint(dst, uint64(l.Skip))
-	return binary.AppendUvarint(dst, uint64(l.Len))
-}
-
-// block is a decoded block; it aliases the file.
-type block struct {
-	ids  []byte // format.IDSize each
-	locs []byte // five varints each
-}
-
-// parseBlock opens a block of run r. A backup relies on its content instead of storing a blob, so the block has a
-// checksum. The checksum covers the run number, which detects a page of an earlier run that reappeared.
-func parseBlock(p []byte, r uint32) (block, error) {
-	if len(p) < blockHead || binary.LittleEndian.Uint32(p) != blockSum(r, p[sumSize:]) {
-		return block{}, fmt.Errorf("block: %w", cachefile.ErrDamaged)
-	}
-	n := int(binary.LittleEndian.Uint16(p[sumSize:])) * format.IDSize
-	p = p[blockHead:]
-	if n == 0 || len(p) < n {
-		return block{}, fmt.Errorf("block: %w", cachefile.ErrDamaged)
-	}
-	return block{p[:n], p[n:]}, nil
-}
-
-const (
-	sumSize   = 4
-	blockHead = sumSize + 2 // plus the number of records
-)
-
-func blockSum(r uint32, p []byte) uint32 {
-	return crc32.Update(r, crc32.MakeTable(crc32.Castagnoli), p)
-}
-
-func (b *block) len() int { return len(b.ids) / format.IDSize }
-
-func (b *block) id(i int) []byte { return b.ids[i*format.IDSize:][:format.IDSize] }
-
-// takeLoc decodes the location at the start of p and returns the rest.
-func takeLoc(p []byte) (l Loc, rest []byte, err error) {
-	for _, field := range [...]*uint32{&l.Pack, &l.Offset, &l.Sealed, &l.Skip, &l.Len} {
-		v, n := binary.Uvarint(p)
-		if n <= 0 || v > 1<<32-1 {
-			return Loc{}, nil, fmt.Errorf("location of a blob: %w", cachefile.ErrDamaged)
-		}
-		*field, p = uint32(v), p[n:]
-	}
-	return l, p, nil
-}
-
-// skipLocs returns p without its first n locations.
-func skipLocs(p []byte, n int) ([]byte, error) {
-	left := 5 * n
-	for i := 0; left > 0; i++ {
-		if i == len(p) {
-			return nil, fmt.Errorf("locations of blobs: %w", cachefile.ErrDamaged)
-		}
-		if p[i] < 0x80 {
-			if left--; left == 0 {
-				return p[i+1:], nil
-			}
-		}
-	}
-	return p, nil
 }

@@ -17,9 +17,9 @@ import (
 type syncMode uint8
 
 const (
-	// growOnly keeps the content of the cache: callers hold pack numbers, which an emptied cache would assign again.
+	// growOnly keeps the content of the cache: other goroutines look blobs up meanwhile.
 	growOnly syncMode = 0
-	// mayDrop empties a cache whose content is outdated.
+	// mayDrop drops content of the cache that is outdated.
 	mayDrop syncMode = 1
 	// localOnly writes nothing to the target.
 	localOnly syncMode = 2
@@ -30,12 +30,13 @@ const (
 // syncRun is one pass of bringing the cache up to date.
 type syncRun struct {
 	x          *Index
-	cache      *chain
+	cache      *Cache
 	listed     []segmentFile
+	there      map[format.ID]int64    // size of each listed segment
 	merged     map[format.ID]bool     // in the cache
 	superseded map[format.ID]bool     // replaced by another segment
 	damaged    map[format.ID]struct{} // unreadable
-	stale      bool                   // the cache holds the content of a superseded segment
+	stale      []format.ID            // superseded segments whose content the cache holds
 	moved      bool                   // a listed segment is gone
 	packs      map[format.ID]bool     // on the target; nil: every named pack counts
 }
@@ -46,20 +47,23 @@ type segmentFile struct {
 	modified time.Time
 }
 
-// syncLocked synchronises until no cache is dropped meanwhile.
+// syncLocked synchronises until no part of the cache is lost meanwhile.
 func (x *Index) syncLocked(ctx context.Context, mode syncMode) error {
 	for {
-		dropped := x.chain.dropped.Load()
+		losses := x.cache.Losses()
 		err := x.syncOnce(ctx, mode)
-		if errors.Is(err, errDropped) {
+		if err == nil {
+			x.cache.Restored(losses)
+			err = x.cache.Publish()
+		}
+		if errors.Is(err, ErrLost) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		x.chain.refill.Store(dropped)
 		if mode&mayDrop != 0 {
-			x.droppedAtSync.Store(dropped)
+			x.lossesAtSync.Store(losses)
 		}
 		x.noteFull()
 		return nil
@@ -67,10 +71,10 @@ func (x *Index) syncLocked(ctx context.Context, mode syncMode) error {
 }
 
 func (x *Index) syncOnce(ctx context.Context, mode syncMode) error {
-	if _, err := x.CacheFile(); err != nil {
+	c := x.cache
+	if err := c.Refresh(); err != nil {
 		return err
 	}
-	c := x.chain
 	s := &syncRun{x: x, cache: c, superseded: make(map[format.ID]bool), damaged: make(map[format.ID]struct{})}
 	var vanished []format.ID
 	for pass := 1; pass == 1 || s.moved && pass <= listPasses; pass++ {
@@ -95,7 +99,7 @@ const listPasses = 3
 // update lists the segments and merges new ones. It returns those in the cache that are no longer on the target as they
 // were.
 func (s *syncRun) update(ctx context.Context, mode syncMode) (vanished []format.ID, err error) {
-	x, c := s.x, s.cache
+	x := s.x
 	if vanished, err = s.compare(ctx); err != nil {
 		return nil, err
 	}
@@ -108,26 +112,40 @@ func (s *syncRun) update(ctx context.Context, mode syncMode) (vanished []format.
 		}
 	}
 	if len(s.merged) == 0 && !x.synced {
-		_, err := c.Pack(0)
-		x.fresh.needless = errors.Is(err, ErrNoPack)
+		x.fresh.needless = true
 	}
 	s.moved = false
 	for {
-		if (len(vanished) > 0 || s.stale) && mode&mayDrop != 0 {
-			if err := c.Drop(); err != nil {
-				return nil, fmt.Errorf("empty the cache: %w", err)
+		if outdated := append(s.stale, vanished...); len(outdated) > 0 && mode&mayDrop != 0 {
+			if err := s.forget(outdated); err != nil {
+				return nil, fmt.Errorf("drop outdated parts of the cache: %w", err)
 			}
-			x.fresh.needless = true
-			clear(s.merged)
 		}
-		s.stale = false
+		s.stale = nil
 		if err := s.mergeNew(ctx); err != nil {
 			return nil, fmt.Errorf("read index: %w", err)
 		}
-		if !s.stale || mode&mayDrop == 0 {
+		if len(s.stale) == 0 || mode&mayDrop == 0 {
 			return vanished, nil
 		}
 	}
+}
+
+// forget drops segments from the cache, with what was merged since.
+func (s *syncRun) forget(segments []format.ID) error {
+	if err := s.cache.Forget(segments...); err != nil {
+		return err
+	}
+	left, err := s.cache.Segments()
+	if err != nil {
+		return err
+	}
+	s.merged = make(map[format.ID]bool, len(left))
+	for id := range left {
+		s.merged[id] = true
+	}
+	s.x.fresh.needless = len(left) == 0
+	return nil
 }
 
 // compare lists the segments on the target and in the cache, and returns those of the cache that are not on the target,
@@ -135,14 +153,14 @@ func (s *syncRun) update(ctx context.Context, mode syncMode) (vanished []format.
 func (s *syncRun) compare(ctx context.Context) (vanished []format.ID, err error) {
 	s.listed = nil
 	clear(s.damaged)
-	there := make(map[format.ID]int64)
+	s.there = make(map[format.ID]int64)
 	for info, err := range s.x.st.List(ctx, store.Index) {
 		if err != nil {
 			return nil, fmt.Errorf("list index: %w", err)
 		}
 		if id, err := format.ParseID(info.Name.ID); err == nil {
 			s.listed = append(s.listed, segmentFile{id, info.Size, info.Modified})
-			there[id] = info.Size
+			s.there[id] = info.Size
 		}
 	}
 	// Oldest first: of several locations of a blob the one merged last counts, and a blob is stored again only if its
@@ -160,7 +178,7 @@ func (s *syncRun) compare(ctx context.Context) (vanished []format.ID, err error)
 	s.merged = make(map[format.ID]bool, len(known))
 	for id, size := range known {
 		s.merged[id] = true
-		now, listed := there[id]
+		now, listed := s.there[id]
 		_, doubted := s.x.doubted[id]
 		gone := !listed || doubted && size != 0
 		if !gone && size != 0 && now != size { // a listing may lag behind
@@ -231,23 +249,25 @@ func (s *syncRun) merge(id format.ID, l loadedSegment) error {
 		s.damaged[id] = struct{}{}
 		return nil
 	}
+	var superseded []format.ID // recorded with it, so that none comes back while it is merged
 	for _, old := range l.seg.Supersedes {
 		if s.merged[old] && !s.superseded[old] {
-			s.stale = true
+			s.stale = append(s.stale, old)
 		}
 		s.superseded[old] = true
-		if _, damaged := s.damaged[old]; damaged {
-			delete(s.damaged, old)
-			if err := s.merge(old, loadedSegment{}); err != nil {
-				return err
-			}
+		delete(s.damaged, old)
+		if _, listed := s.there[old]; listed && !s.merged[old] {
+			superseded = append(superseded, old)
 		}
 	}
 	s.leaveOut(l.seg)
-	if err := s.cache.Merge(id, l.seg); err != nil {
+	if err := s.cache.Merge(id, l.seg, superseded...); err != nil {
 		return fmt.Errorf("merge index segment %s into the cache: %w", id.Short(), err)
 	}
 	s.merged[id] = true
+	for _, old := range superseded {
+		s.merged[old] = true
+	}
 	return nil
 }
 

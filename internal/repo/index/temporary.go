@@ -32,17 +32,24 @@ const (
 )
 
 // Temporary is a blob index for one check or prune: it is filled first and queried afterwards. Each blob has a number,
-// which a lookup returns in Loc.Pack, so that a set of blobs is a bitset. Different blobs have different numbers.
+// so that a set of blobs is a bitset. Different blobs have different numbers.
 //
 // Records are sorted externally. The first lookup merges the runs into one list of blocks; the prefix of the first ID
 // of each block stays in memory, a tenth of a byte per blob, beside 16 bytes per pack. A lookup reads one block with
-// pread, so nothing of the file is resident. Filling takes a third of the time of a FileIndex. Lookups are safe for
+// pread, so nothing of the file is resident. Filling takes a third of the time of a Cache. Lookups are safe for
 // concurrent use.
 type Temporary struct {
 	file  tempFile
 	packs []packSpan // ascending
 	last  [recentPacks]atomic.Pointer[recentPack]
 	list  *blockList
+}
+
+// Numbered is the result of a lookup in a Temporary.
+type Numbered struct {
+	Loc    Loc
+	Number uint32 // of the blob
+	OK     bool   // it was found
 }
 
 // packSpan is the first number of a pack. Its numbers end where those of the next begin.
@@ -81,7 +88,7 @@ func (x *Temporary) Merge(packs []index.Pack, first []uint64, order func(format.
 		if order != nil {
 			nth = order(p.ID)
 		}
-		if first[i]+uint64(blobsOf(p)) > math.MaxUint32 {
+		if first[i]+uint64(blobsOf(packs[i:i+1])) > math.MaxUint32 {
 			return fmt.Errorf("more than %d blobs: %w", uint32(math.MaxUint32), ErrTooMany)
 		}
 		info := infoOf(p)
@@ -92,9 +99,8 @@ func (x *Temporary) Merge(packs []index.Pack, first []uint64, order func(format.
 		x.packs = append(x.packs, packSpan{first[i], at})
 		number := uint32(first[i])
 		err = eachBlob(p, func(id format.ID, loc Loc) error {
-			loc.Pack = number
 			number++
-			return x.list.add(record{id, loc}, nth)
+			return x.list.add(record{id, loc, number - 1}, nth)
 		})
 		if err != nil {
 			return err
@@ -103,8 +109,8 @@ func (x *Temporary) Merge(packs []index.Pack, first []uint64, order func(format.
 	return nil
 }
 
-// Lookup fills out, which must be as long as ids. The Pack of each location is the number of the blob.
-func (x *Temporary) Lookup(ids []format.ID, out []Found) error { return x.list.lookup(ids, out) }
+// Lookup fills out, which must be as long as ids.
+func (x *Temporary) Lookup(ids []format.ID, out []Numbered) error { return x.list.lookup(ids, out) }
 
 // Each visits each blob once, by ascending ID, with its number. It ends the filling.
 func (x *Temporary) Each(visit func(id format.ID, number uint32) error) error {
@@ -123,7 +129,7 @@ func (x *Temporary) Replaced() (uint64, error) {
 func (x *Temporary) PackOf(number uint32) (PackInfo, error) {
 	i := sort.Search(len(x.packs), func(i int) bool { return x.packs[i].first > uint64(number) }) - 1
 	if i < 0 {
-		return PackInfo{}, fmt.Errorf("blob number %d: %w", number, ErrNoPack)
+		return PackInfo{}, fmt.Errorf("blob number %d: %w", number, errNoPack)
 	}
 	slot := &x.last[i%recentPacks]
 	if had := slot.Load(); had != nil && had.span == i {
@@ -192,7 +198,7 @@ func (l *blockList) writeRun() error {
 			r := &l.records[i]
 			copy(key[:], r.id[:])
 			binary.BigEndian.PutUint32(key[format.IDSize:], l.orders[i])
-			if !yield(key[:], encodeLoc(&value, &r.loc)) {
+			if !yield(key[:], encodeLoc(&value, r)) {
 				return
 			}
 		}
@@ -204,16 +210,17 @@ func (l *blockList) writeRun() error {
 	return nil
 }
 
-func encodeLoc(value *[recordSize - format.IDSize]byte, loc *Loc) []byte {
-	for i, n := range [...]uint32{loc.Pack, loc.Offset, loc.Sealed, loc.Skip, loc.Len} {
+func encodeLoc(value *[recordSize - format.IDSize]byte, r *record) []byte {
+	loc := &r.loc
+	for i, n := range [...]uint32{r.number, loc.Offset, loc.Sealed, loc.Skip, loc.Len} {
 		binary.LittleEndian.PutUint32(value[4*i:], n)
 	}
 	return value[:]
 }
 
-func decodeLoc(p []byte) Loc {
+func decodeLoc(p []byte) Numbered {
 	n := func(i int) uint32 { return binary.LittleEndian.Uint32(p[4*i:]) }
-	return Loc{Pack: n(0), Offset: n(1), Sealed: n(2), Skip: n(3), Len: n(4)}
+	return Numbered{Loc: Loc{Offset: n(1), Sealed: n(2), Skip: n(3), Len: n(4)}, Number: n(0), OK: true}
 }
 
 // merge writes the list, once.
@@ -283,7 +290,7 @@ type blockLookup struct {
 	number int // of the block; -1: none
 }
 
-func (l *blockList) lookup(ids []format.ID, out []Found) error {
+func (l *blockList) lookup(ids []format.ID, out []Numbered) error {
 	if len(out) != len(ids) {
 		return fmt.Errorf("look up %d blobs: space for %d results", len(ids), len(out))
 	}
@@ -305,8 +312,7 @@ func (l *blockList) lookup(ids []format.ID, out []Found) error {
 			if err := l.load(q, b); err != nil {
 				return err
 			}
-			if loc, ok := q.find(&ids[o.at]); ok {
-				out[o.at] = Found{Loc: loc, OK: true}
+			if out[o.at] = q.find(&ids[o.at]); out[o.at].OK {
 				break
 			}
 			if l.prefixes[b] < o.prefix {
@@ -328,7 +334,7 @@ func (l *blockList) each(visit func(id format.ID, number uint32) error) error {
 		}
 		for i := range q.n {
 			id, loc := q.block[i*recordSize:][:format.IDSize], q.block[i*recordSize+format.IDSize:]
-			if err := visit(format.ID(id), decodeLoc(loc).Pack); err != nil {
+			if err := visit(format.ID(id), decodeLoc(loc).Number); err != nil {
 				return err
 			}
 		}
@@ -350,10 +356,10 @@ func (l *blockList) load(q *blockLookup, b int) error {
 	return nil
 }
 
-func (q *blockLookup) find(id *format.ID) (Loc, bool) {
+func (q *blockLookup) find(id *format.ID) Numbered {
 	at := sort.Search(q.n, func(i int) bool { return bytes.Compare(q.block[i*recordSize:][:format.IDSize], id[:]) >= 0 })
 	if at == q.n || !bytes.Equal(q.block[at*recordSize:][:format.IDSize], id[:]) {
-		return Loc{}, false
+		return Numbered{}
 	}
-	return decodeLoc(q.block[at*recordSize+format.IDSize:][:recordSize-format.IDSize]), true
+	return decodeLoc(q.block[at*recordSize+format.IDSize:][:recordSize-format.IDSize])
 }

@@ -47,18 +47,18 @@ func TestLookupIsAMap(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(n), 1))
 			x := newBlockList(listFile(t))
 			x.most = 300
-			want, best := make(map[format.ID]Loc), make(map[format.ID]uint32)
+			want, best := make(map[format.ID]Numbered), make(map[format.ID]uint32)
 			for i := range n {
 				if i%50 == 0 {
 					at, err := x.runs.Append([]byte("between"))
 					require.NoError(t, err)
 					require.Less(t, at, x.runs.End())
 				}
-				r := record{id: of(rng.Uint64N(uint64(n))), loc: Loc{
-					Pack: rng.Uint32(), Offset: rng.Uint32(), Sealed: rng.Uint32(), Skip: rng.Uint32(), Len: rng.Uint32()}}
+				r := record{id: of(rng.Uint64N(uint64(n))), number: rng.Uint32(), loc: Loc{
+					Offset: rng.Uint32(), Sealed: rng.Uint32(), Skip: rng.Uint32(), Len: rng.Uint32()}}
 				order := rng.Uint32N(4)
 				if had, known := best[r.id]; !known || order <= had {
-					want[r.id], best[r.id] = r.loc, order
+					want[r.id], best[r.id] = Numbered{r.loc, r.number, true}, order
 				}
 				require.NoError(t, x.add(r, order))
 			}
@@ -69,11 +69,10 @@ func TestLookupIsAMap(t *testing.T) {
 			rng.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
 			for len(ids) > 0 {
 				k := 1 + rng.IntN(min(len(ids), 400))
-				out := make([]Found, k)
+				out := make([]Numbered, k)
 				require.NoError(t, x.lookup(ids[:k], out))
 				for i, f := range out {
-					loc, ok := want[ids[i]]
-					require.Equal(t, Found{Loc: loc, OK: ok}, f)
+					require.Equal(t, want[ids[i]], f)
 				}
 				ids = ids[k:]
 			}
@@ -81,7 +80,7 @@ func TestLookupIsAMap(t *testing.T) {
 			var last *format.ID
 			require.NoError(t, x.each(func(id format.ID, number uint32) error {
 				require.True(t, last == nil || last.Compare(id) < 0)
-				require.Equal(t, want[id].Pack, number)
+				require.Equal(t, want[id].Number, number)
 				delete(want, id)
 				last = &id
 				return nil
@@ -123,7 +122,7 @@ func TestALookupReadsABlock(t *testing.T) {
 	for i := range uint64(n) {
 		require.NoError(t, x.add(record{id: random(i)}, 0))
 	}
-	out := make([]Found, n)
+	out := make([]Numbered, n)
 	require.NoError(t, x.lookup([]format.ID{random(0)}, out[:1]))
 	f.reads = 0
 	for i := range uint64(n) {
@@ -157,7 +156,7 @@ func TestMemoryOfATemporary(t *testing.T) {
 		binary.BigEndian.PutUint64(id[:], i*0x9E3779B97F4A7C15)
 		require.NoError(t, x.add(record{id: id}, 0))
 	}
-	out := make([]Found, 1)
+	out := make([]Numbered, 1)
 	require.NoError(t, x.lookup([]format.ID{id}, out))
 	require.True(t, out[0].OK)
 	taken := float64(heap()-before) / n
@@ -177,7 +176,7 @@ func heap() int64 {
 // TestErrorsOfTheFile: neither a full disk nor a file that cannot be read is taken for a missing blob.
 func TestErrorsOfTheFile(t *testing.T) {
 	broken := errors.New("broken")
-	out := make([]Found, 1)
+	out := make([]Numbered, 1)
 	fill := func(f *counted) *blockList {
 		x := newBlockList(f)
 		x.most = 10
@@ -218,7 +217,7 @@ func BenchmarkFillTemporary(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		if err := x.lookup([]format.ID{id}, make([]Found, 1)); err != nil {
+		if err := x.lookup([]format.ID{id}, make([]Numbered, 1)); err != nil {
 			b.Fatal(err)
 		}
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(1<<20), "ns/blob")
@@ -227,6 +226,6 @@ func BenchmarkFillTemporary(b *testing.B) {
 
 func TestRecordsKeepTheirBytes(t *testing.T) {
 	var value [recordSize - format.IDSize]byte
-	loc := Loc{Pack: 1, Offset: 2, Sealed: 1<<32 - 1, Skip: 4, Len: 5}
-	require.Equal(t, loc, decodeLoc(encodeLoc(&value, &loc)))
+	r := record{number: 1, loc: Loc{Offset: 2, Sealed: 1<<32 - 1, Skip: 4, Len: 5}}
+	require.Equal(t, Numbered{r.loc, 1, true}, decodeLoc(encodeLoc(&value, &r)))
 }

@@ -34,7 +34,7 @@ func TestNumbersOfBlobs(t *testing.T) {
 	first, next := make([]uint64, len(all)), uint64(7)
 	for i := range all {
 		first[i] = next
-		next += uint64(blobsOf(&all[i])) + 3 // what lies in between has no blob
+		next += uint64(blobsOf(all[i:i+1])) + 3 // what lies in between has no blob
 	}
 	require.NoError(t, x.Merge(all, first, nil))
 	again := all[0] // under another pack, which came later
@@ -50,10 +50,9 @@ func TestNumbersOfBlobs(t *testing.T) {
 		for _, f := range all[i].Table.Frames {
 			skip := uint32(0)
 			for _, b := range f.Blobs {
-				var found [1]Found
+				var found [1]Numbered
 				require.NoError(t, x.Lookup([]format.ID{b.ID}, found[:]))
-				require.Equal(t, Found{Loc: Loc{Pack: n, Offset: f.Offset, Sealed: f.Sealed, Skip: skip, Len: b.Len}, OK: true},
-					found[0])
+				require.Equal(t, Numbered{Loc{Offset: f.Offset, Sealed: f.Sealed, Skip: skip, Len: b.Len}, n, true}, found[0])
 				require.False(t, seen[n])
 				seen[n] = true
 				info, err := x.PackOf(n)
@@ -65,7 +64,7 @@ func TestNumbersOfBlobs(t *testing.T) {
 		}
 	}
 	_, err = x.PackOf(6)
-	require.ErrorIs(t, err, ErrNoPack)
+	require.ErrorIs(t, err, errNoPack)
 	require.NoError(t, x.Close())
 }
 

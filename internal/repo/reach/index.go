@@ -12,8 +12,9 @@ import (
 
 // Place is where a blob lies. The zero Place means that no pack holds it.
 type Place struct {
-	blobindex.Loc      // its Pack is the number of the blob
-	table         int8 // number of the table that has the blob, from 1
+	blobindex.Loc
+	number uint32 // of the blob
+	table  int8   // number of the table that has the blob, from 1
 }
 
 // Lost reports whether no pack holds the blob.
@@ -23,7 +24,7 @@ func (at *Place) Lost() bool { return at.table == 0 }
 func (at *Place) Rank() int { return int(at.table) - 1 }
 
 // Number returns the number of the blob, which is unique in the index.
-func (at *Place) Number() uint64 { return uint64(at.Pack) }
+func (at *Place) Number() uint64 { return uint64(at.number) }
 
 // Index is a temporary blob index, filled from the target by the caller. Packs are added under ranks: a blob is looked
 // up in the packs of rank 0 first, then in those of rank 1, and so on. Within a rank the pack of the lowest Order
@@ -110,7 +111,7 @@ func (x *Index) Each(visit func(id format.ID, number uint64) error) error {
 
 // PackOf returns the pack in which a blob lies.
 func (x *Index) PackOf(at *Place) (blobindex.PackInfo, error) {
-	info, err := x.tables[at.Rank()].PackOf(at.Pack)
+	info, err := x.tables[at.Rank()].PackOf(at.number)
 	if err != nil {
 		return info, fmt.Errorf("look up pack: %w", err)
 	}
@@ -122,7 +123,7 @@ type Query struct {
 	out   []Place
 	ask   []format.ID
 	at    []int // index in out of the answer to each ID in ask
-	found []blobindex.Found
+	found []blobindex.Numbered
 }
 
 // Locate returns the places of blobs, valid until the next call with the same Query.
@@ -148,7 +149,7 @@ func (x *Index) Locate(q *Query, ids []format.ID) ([]Place, error) {
 		}
 		for j := range q.found {
 			if q.found[j].OK {
-				q.out[q.at[j]] = Place{q.found[j].Loc, int8(rank + 1)}
+				q.out[q.at[j]] = Place{q.found[j].Loc, q.found[j].Number, int8(rank + 1)}
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -109,6 +110,7 @@ func TestWorkersFillOneFrame(t *testing.T) {
 // TestClaimsOfKnownBlobsAllocateNothing: they are asked for once for each batch of files.
 func TestClaimsOfKnownBlobsAllocateNothing(t *testing.T) {
 	to, x := target(t, mem.New())
+	x.packs = append(x.packs, blobindex.PackInfo{})
 	ids, fresh := make([]format.ID, 100), make([]bool, 100)
 	for i := range ids {
 		ids[i][0], ids[i][1] = byte(i), 1
@@ -116,7 +118,7 @@ func TestClaimsOfKnownBlobsAllocateNothing(t *testing.T) {
 	}
 	opt := Options{DryRun: true}
 	require.NoError(t, Run(t.Context(), to, opt, func(_ context.Context, s *Session) error {
-		s.checked[0] = false
+		s.checked[format.ID{}] = false
 		claim := func() {
 			require.NoError(t, s.Claim(ids, fresh))
 		}

@@ -190,12 +190,12 @@ func (s *Session) Holds(ctx context.Context, ids []format.ID) (bool, error) {
 		return false, fmt.Errorf("look up blobs: %w", err)
 	}
 	for i := range found {
-		if !found[i].OK {
+		if found[i].Pack == nil {
 			// This session may have stored it a moment ago, before the index has it. The caller then stores it once
 			// more, which Claim prevents.
 			return false, nil
 		}
-		if bad, err := s.unusable(ctx, found[i].Loc.Pack); bad || err != nil {
+		if bad, err := s.unusable(ctx, found[i].Pack); bad || err != nil {
 			return false, err
 		}
 	}

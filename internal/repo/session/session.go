@@ -35,7 +35,6 @@ import (
 // Index is what a session needs of the repository's blob index. All methods are safe for concurrent use.
 type Index interface {
 	Lookup(ids []format.ID, out []blobindex.Found) error
-	Pack(n uint32) (blobindex.PackInfo, error)
 	Merge(id format.ID, seg *index.Segment) error
 }
 
@@ -80,7 +79,7 @@ type Session struct {
 
 	checkedMu sync.Mutex
 	doomed    map[format.ID]struct{} // packs that marks name, and excluded ones
-	checked   map[uint32]bool        // by number of a pack in the index: whether it is doomed
+	checked   map[format.ID]bool     // packs of the index: whether they are doomed
 	excluded  []format.ID            // packs that were found missing or unreadable since the session began
 	unmarked  bool                   // of a dry run: there are doomed packs that no mark names
 
@@ -127,7 +126,7 @@ func newSession(ctx context.Context, cancel context.CancelCauseFunc, to Target, 
 	s := &Session{
 		ctx: ctx, cancel: cancel, st: to.Store, to: to, opt: opt,
 		claims:  newClaims(),
-		checked: make(map[uint32]bool),
+		checked: make(map[format.ID]bool),
 		uploads: newUploadSlots(opt.Uploads),
 	}
 	if opt.DryRun {
@@ -275,10 +274,10 @@ func (s *Session) Claim(ids []format.ID, fresh []bool) error {
 		return s.fail(fmt.Errorf("look up blobs: %w", err))
 	}
 	for j := range q.found {
-		if !q.found[j].OK {
+		if q.found[j].Pack == nil {
 			continue
 		}
-		bad, err := s.unusable(s.ctx, q.found[j].Loc.Pack)
+		bad, err := s.unusable(s.ctx, q.found[j].Pack)
 		if err != nil {
 			return s.fail(err)
 		}
@@ -292,33 +291,25 @@ func (s *Session) Claim(ids []format.ID, fresh []bool) error {
 	return nil
 }
 
-// unusable reports whether the snapshot must not rely on pack n of the index: it is doomed, or the target does not hold
+// unusable reports whether the snapshot must not rely on a pack of the index: it is doomed, or the target does not hold
 // it in the size that the index names. A pack is checked once per session, and only if the session would rely on it.
 // Its lost blobs are then stored again, which also repairs older snapshots.
-func (s *Session) unusable(ctx context.Context, n uint32) (bool, error) {
+func (s *Session) unusable(ctx context.Context, info *blobindex.PackInfo) (gone bool, err error) {
 	s.checkedMu.Lock()
-	bad, seen := s.checked[n]
+	bad, seen := s.checked[info.ID]
 	s.checkedMu.Unlock()
 	if seen {
 		return bad, nil
 	}
-	info, err := s.to.Index.Pack(n)
-	if errors.Is(err, blobindex.ErrNoPack) {
-		return true, nil // the local cache is damaged: a blob without a location is stored again
-	}
-	if err != nil {
-		return false, fmt.Errorf("look up pack: %w", err)
-	}
-	gone := false
 	if !s.opt.DryRun {
-		if gone, err = s.lacks(ctx, info); err != nil {
+		if gone, err = s.lacks(ctx, *info); err != nil {
 			return false, err
 		}
 	}
 	s.checkedMu.Lock()
 	_, doomed := s.doomed[info.ID]
-	_, reported := s.checked[n]
-	s.checked[n] = doomed || gone
+	_, reported := s.checked[info.ID]
+	s.checked[info.ID] = doomed || gone
 	s.checkedMu.Unlock()
 	if gone && !doomed && !reported {
 		s.StopUsing(info.ID)

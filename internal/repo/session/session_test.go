@@ -39,15 +39,11 @@ func (m *mapIndex) Lookup(ids []format.ID, out []blobindex.Found) error {
 	defer m.mu.Unlock()
 	for i, id := range ids {
 		n, ok := m.blobs[id]
-		out[i] = blobindex.Found{Loc: blobindex.Loc{Pack: n}, OK: ok}
+		if out[i] = (blobindex.Found{}); ok {
+			out[i].Pack = &m.packs[n]
+		}
 	}
 	return m.fail
-}
-
-func (m *mapIndex) Pack(n uint32) (blobindex.PackInfo, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.packs[n], m.fail
 }
 
 func (m *mapIndex) Merge(_ format.ID, seg *index.Segment) error {

@@ -27,6 +27,11 @@ func exceptions() []exception {
 				"bbolt.Open"},
 			"bbolt maps its file into memory, which no door can stand in front of",
 		},
+		{
+			"internal/repo/index", []string{"os.MkdirAll", "os.Remove", "os.RemoveAll", "os.OpenFile", "os.Lstat", "os.Rename",
+				"os.ReadDir"},
+			"the names of the runs of the local cache; their content passes through internal/repo/cachefile",
+		},
 		{"internal/store/location", []string{"os.Lstat"}, "distinguishes a local folder from the address of a share"},
 		{"internal/repo/treecache", nil, "copies of sealed frames on this machine, which may vanish at any time"},
 		{

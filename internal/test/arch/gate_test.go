@@ -35,10 +35,10 @@ func guardedPackages() []guardedPackage {
 			"discard: unix.Unlinkat": "a temporary file is removed although ctx has ended",
 			"Scratch: os.RemoveAll":  "a temporary folder is removed although ctx has ended",
 		}},
-		{"internal/repo/cachefile", nil, []string{"do", "metadata", "commit"}, map[string]string{
-			"OpenTemp: os.Remove":     "a temporary file is removed although ctx has ended",
+		{"internal/repo/cachefile", nil, []string{"do", "Metadata", "admit", "commit"}, map[string]string{
+			"Create: os.Remove":       "a temporary file is removed although ctx has ended",
 			"remove: os.Remove":       "a damaged cache is removed although ctx has ended",
-			"remove: os.Lstat":        "before that, to see whether it still has that name",
+			"Has: os.Lstat":           "a look at the name of an open file",
 			"dropPages: unix.Syscall": "is advice about page tables, not about a device",
 			"release: .Info":          "asks the database where it is mapped",
 			"verifyMeta: .Write":      "hashes bytes",

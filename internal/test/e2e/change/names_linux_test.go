@@ -194,7 +194,7 @@ func TestDamagedMemoryOfNames(t *testing.T) {
 	require.NoError(t, err)
 	r := rand.New(rand.NewPCG(5, 5))
 	for range 8 {
-		matches, err := filepath.Glob(filepath.Join(e.Open.Cache.Dir, "*", "cache.db"))
+		matches, err := filepath.Glob(filepath.Join(e.Open.Cache.Dir, "*", "dirs.db"))
 		require.NoError(t, err)
 		require.Len(t, matches, 1)
 		db, err := bolt.Open(matches[0], 0o600, nil)

@@ -27,6 +27,7 @@ import (
 type cacheKit struct {
 	*kit.Engine
 	src string
+	of  string // which file of the cache a test spoils: "dirs" or "run"
 
 	mu    sync.Mutex
 	notes []string
@@ -57,14 +58,37 @@ func (k *cacheKit) more(from, to int) {
 	kit.Settle()
 }
 
-// file is the file of the cache.
-func (k *cacheKit) file() string {
+// folder is the folder of the cache.
+func (k *cacheKit) folder() string {
 	k.T.Helper()
 	matches, err := filepath.Glob(filepath.Join(k.Open.Cache.Dir, "*"))
 	require.NoError(k.T, err)
 	require.Len(k.T, matches, 1)
-	return filepath.Join(matches[0], "cache.db")
+	return matches[0]
 }
+
+// dirs is the file of the directory cache.
+func (k *cacheKit) dirs() string { return filepath.Join(k.folder(), "dirs.db") }
+
+// run is the oldest file of the hash cache.
+func (k *cacheKit) run() string {
+	k.T.Helper()
+	all, err := filepath.Glob(filepath.Join(k.folder(), "runs", "*"))
+	require.NoError(k.T, err)
+	require.NotEmpty(k.T, all)
+	return all[0]
+}
+
+// file is one of the two.
+func (k *cacheKit) file() string {
+	if k.of == "dirs" {
+		return k.dirs()
+	}
+	return k.run()
+}
+
+// files are the names of both.
+func files() []string { return []string{"dirs", "run"} }
 
 // reported returns the message since the last call, from the repository or from the ledger. There is at most one line.
 func (k *cacheKit) reported() string {
@@ -163,25 +187,29 @@ func TestCacheSpoiledBetweenRuns(t *testing.T) {
 			require.NoError(t, os.Symlink("/nowhere/cache.db", file))
 		}, false},
 		{"a file in the place of the folder", func(t *testing.T, k *cacheKit, _ []byte) {
-			dir := filepath.Dir(k.file())
+			dir := k.folder()
 			require.NoError(t, os.RemoveAll(dir))
 			require.NoError(t, os.WriteFile(dir, nil, 0o600))
 		}, false},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			k := newCacheKit(t, 600)
-			require.Empty(t, k.mustBackup())
-			sound, err := os.ReadFile(k.file())
-			require.NoError(t, err)
-			c.spoil(t, k, sound)
-			k.more(600, 700)
-			require.Equal(t, c.quiet, k.mustBackup() == "")
-			require.Equal(t, 2, kit.Count(t, k.Store, store.Snapshot))
-			k.requireWhole()
-			k.more(700, 710)
-			k.mustBackup()
-			k.requireWhole()
-		})
+		for _, of := range files() {
+			t.Run(of+" "+c.name, func(t *testing.T) {
+				k := newCacheKit(t, 600)
+				k.of = of
+				require.Empty(t, k.mustBackup())
+				sound, err := os.ReadFile(k.file())
+				require.NoError(t, err)
+				c.spoil(t, k, sound)
+				k.more(600, 700)
+				reported := k.mustBackup()
+				require.Equal(t, c.quiet && (of == "dirs" || c.name != "empty"), reported == "", reported)
+				require.Equal(t, 2, kit.Count(t, k.Store, store.Snapshot))
+				k.requireWhole()
+				k.more(700, 710)
+				k.mustBackup()
+				k.requireWhole()
+			})
+		}
 	}
 }
 
@@ -189,7 +217,14 @@ func TestCacheSpoiledBetweenRuns(t *testing.T) {
 func TestCacheOfAnother(t *testing.T) {
 	testkit.Slow(t)
 	t.Parallel()
+	for _, of := range files() {
+		t.Run(of, func(t *testing.T) { cacheOfAnother(t, of) })
+	}
+}
+
+func cacheOfAnother(t *testing.T, of string) {
 	k, other := newCacheKit(t, 500), newCacheKit(t, 700)
+	k.of, other.of = of, of
 	k.mustBackup()
 	other.mustBackup()
 	older, err := os.ReadFile(k.file())
@@ -221,10 +256,11 @@ func TestCacheWithoutRights(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, k *cacheKit){
 		"the file is shut":      func(t *testing.T, k *cacheKit) { require.NoError(t, os.Chmod(k.file(), 0)) },
 		"the file is read-only": func(t *testing.T, k *cacheKit) { require.NoError(t, os.Chmod(k.file(), 0o400)) },
-		"the folder is shut":    func(t *testing.T, k *cacheKit) { require.NoError(t, os.Chmod(filepath.Dir(k.file()), 0)) },
+		"the folder is shut":    func(t *testing.T, k *cacheKit) { require.NoError(t, os.Chmod(k.folder(), 0)) },
 		"the folder is read-only": func(t *testing.T, k *cacheKit) {
-			require.NoError(t, os.Remove(k.file()))
-			require.NoError(t, os.Chmod(filepath.Dir(k.file()), 0o500))
+			file := k.file()
+			require.NoError(t, os.Remove(file))
+			require.NoError(t, os.Chmod(filepath.Dir(file), 0o500))
 		},
 		"no folder can be made": func(t *testing.T, k *cacheKit) { k.Open.Cache.Dir = "/proc/nothing" },
 		"no temporary file either": func(t *testing.T, k *cacheKit) {
@@ -232,16 +268,21 @@ func TestCacheWithoutRights(t *testing.T) {
 			t.Setenv("TMPDIR", "/proc/nothing")
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			k := newCacheKit(t, 300)
-			k.mustBackup()
-			temp := os.TempDir()
-			spoil(t, k)
-			k.more(300, 400)
-			require.Contains(t, k.mustBackup(), "cannot be used")
-			t.Setenv("TMPDIR", temp)
-			k.requireWhole()
-		})
+		for _, of := range files() {
+			t.Run(of+" "+name, func(t *testing.T) {
+				k := newCacheKit(t, 300)
+				k.of = of
+				k.mustBackup()
+				temp := os.TempDir()
+				spoil(t, k)
+				k.more(300, 400)
+				if reported := k.mustBackup(); of == "dirs" || name != "the file is read-only" { // a run is never written
+					require.Contains(t, reported, "cannot be ")
+				}
+				t.Setenv("TMPDIR", temp)
+				k.requireWhole()
+			})
+		}
 	}
 }
 
@@ -266,29 +307,32 @@ func TestCacheSpoiledInARun(t *testing.T) {
 		{"folder deleted", func(t *testing.T, file string) { require.NoError(t, os.RemoveAll(filepath.Dir(file))) }, true},
 		{"renamed", func(t *testing.T, file string) { require.NoError(t, os.Rename(file, file+".old")) }, true},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			k := newCacheKit(t, 800)
-			k.mustBackup()
-			k.more(800, 3000)
-			file := k.file()
-			var once sync.Once
-			inner := k.Store
-			k.Store = &beforePut{inner, store.Pack, func() { once.Do(func() { c.spoil(t, file) }) }}
-			job := k.Job(k.src)
-			job.Session.Tuning.DataPack, job.Session.Tuning.Frame = 64<<10, 16<<10
-			job.Session.Tuning.Segment = 2
-			_, _, err := k.Backup(job)
-			require.NoError(t, err)
-			require.Empty(t, k.Failures())
-			reported := k.reported()
-			require.Equal(t, c.quiet, reported == "", reported)
-			k.Store = inner
-			require.Equal(t, 2, kit.Count(t, k.Store, store.Snapshot))
-			k.requireWhole()
-			k.more(3000, 3010)
-			k.mustBackup()
-			k.requireWhole()
-		})
+		for _, of := range files() {
+			t.Run(of+" "+c.name, func(t *testing.T) {
+				k := newCacheKit(t, 800)
+				k.of = of
+				k.mustBackup()
+				k.more(800, 3000)
+				file := k.file()
+				var once sync.Once
+				inner := k.Store
+				k.Store = &beforePut{inner, store.Pack, func() { once.Do(func() { c.spoil(t, file) }) }}
+				job := k.Job(k.src)
+				job.Session.Tuning.DataPack, job.Session.Tuning.Frame = 64<<10, 16<<10
+				job.Session.Tuning.Segment = 2
+				_, _, err := k.Backup(job)
+				require.NoError(t, err)
+				require.Empty(t, k.Failures())
+				reported := k.reported()
+				require.Equal(t, c.quiet, reported == "", reported)
+				k.Store = inner
+				require.Equal(t, 2, kit.Count(t, k.Store, store.Snapshot))
+				k.requireWhole()
+				k.more(3000, 3010)
+				k.mustBackup()
+				k.requireWhole()
+			})
+		}
 	}
 }
 
@@ -411,20 +455,31 @@ func TestCacheDiskDies(t *testing.T) {
 func TestCacheFlippedBits(t *testing.T) {
 	testkit.Slow(t)
 	t.Parallel()
+	for _, of := range files() {
+		t.Run(of, func(t *testing.T) { flippedBits(t, of) })
+	}
+}
+
+func flippedBits(t *testing.T, of string) {
 	k := newCacheKit(t, 1500)
+	k.of = of
 	k.mustBackup()
 	k.more(1500, 1600)
 	k.mustBackup()
 	sound, err := os.ReadFile(k.file())
 	require.NoError(t, err)
-	noticed := 0
+	noticed, name := 0, k.file()
 	for seed := range uint64(testkit.Rounds(8, 8, 25)) { // fewer may hit nothing that is read
 		rng := rand.New(rand.NewPCG(seed, 5))
 		bad := append([]byte(nil), sound...)
 		for range 1 + rng.IntN(60) {
 			bad[8192+rng.IntN(len(bad)-8192)] ^= 1 << rng.IntN(8)
 		}
-		require.NoError(t, os.WriteFile(k.file(), bad, 0o600))
+		if of == "run" { // alone: the others would be newer
+			require.NoError(t, os.RemoveAll(filepath.Dir(name)))
+			require.NoError(t, os.Mkdir(filepath.Dir(name), 0o700))
+		}
+		require.NoError(t, os.WriteFile(name, bad, 0o600))
 		k.more(1600+int(seed), 1601+int(seed))
 		_, _, err := k.Backup(k.Job(k.src))
 		require.NoError(t, err, "seed %d", seed)
@@ -440,23 +495,33 @@ func TestCacheFlippedBits(t *testing.T) {
 			break
 		}
 	}
-	require.NotZero(t, noticed)
+	require.True(t, noticed > 0 || of == "dirs", "a damaged entry of the directory cache is one that is missing")
 	k.requireWhole()
 }
 
-// TestCacheHeldByAStoppedProcess: another process holds the cache and does not move. A run waits for it no longer than
-// a moment, and makes do.
+// TestCacheHeldByAStoppedProcess: another process holds the lock of the cache and does not move. A run waits for it no
+// longer than a moment, uses what there is, and saves nothing.
 func TestCacheHeldByAStoppedProcess(t *testing.T) {
 	t.Parallel()
 	k := newCacheKit(t, 300)
 	k.mustBackup()
-	file, err := os.OpenFile(k.file(), os.O_RDWR, 0)
-	require.NoError(t, err)
-	defer file.Close()
-	require.NoError(t, unix.Flock(int(file.Fd()), unix.LOCK_EX))
+	hold := func(name string) {
+		file, err := os.OpenFile(filepath.Join(k.folder(), name), os.O_RDWR, 0)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, file.Close()) })
+		require.NoError(t, unix.Flock(int(file.Fd()), unix.LOCK_EX))
+	}
+	hold("lock")
 	k.more(300, 400)
-	require.Contains(t, k.mustBackup(), "another run uses the cache")
+	require.Empty(t, k.mustBackup())
 	k.requireWhole()
+	hold("dirs.db")
+	k.more(400, 500)
+	require.Contains(t, k.mustBackup(), "another run uses the directory cache")
+	k.requireWhole()
+	all, err := filepath.Glob(filepath.Join(k.folder(), "runs", "*"))
+	require.NoError(t, err)
+	require.Len(t, all, 1)
 }
 
 // TestIndexTooLargeForMemory: without any disk the index of blobs is in memory, which is bounded. Beyond the bound a
@@ -493,7 +558,7 @@ func TestTwoRunsAtOnceOnOneDamagedCache(t *testing.T) {
 	t.Parallel()
 	k := newCacheKit(t, 800)
 	k.mustBackup()
-	require.NoError(t, os.Truncate(k.file(), 40<<10))
+	require.NoError(t, os.Truncate(k.run(), 40<<10))
 	k.more(800, 1000)
 	var wg sync.WaitGroup
 	var failed atomic.Int64

@@ -15,11 +15,11 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
-// TestRestoreWithDamagedCache: the local cache names packs by numbers that it does not know any more, or lost its
-// blobs. Everything is restored, and the cache is gone afterwards.
+// TestRestoreWithDamagedCache: the local cache has lost packs or blobs. Everything is restored, and the cache is made
+// again.
 func TestRestoreWithDamagedCache(t *testing.T) {
 	t.Parallel()
-	for _, lost := range []string{"packs", "runs"} {
+	for _, lost := range []string{"packs", "blobs", "filter", "segments"} {
 		t.Run(lost, func(t *testing.T) {
 			src := testkit.RamDir(t)
 			files := make(map[string]string)
@@ -31,7 +31,7 @@ func TestRestoreWithDamagedCache(t *testing.T) {
 			e := kit.NewEngine(t, nil)
 			_, _, err := e.Backup(e.Job(src))
 			require.NoError(t, err)
-			matches, err := filepath.Glob(filepath.Join(e.Open.Cache.Dir, "*", "cache.db"))
+			matches, err := filepath.Glob(filepath.Join(e.Open.Cache.Dir, "*", "runs", "*"))
 			require.NoError(t, err)
 			require.Len(t, matches, 1)
 			db, err := bolt.Open(matches[0], 0o600, nil)
@@ -49,9 +49,12 @@ func TestRestoreWithDamagedCache(t *testing.T) {
 				return err
 			}))
 			require.NoError(t, db.Close())
+			before, err := os.Stat(matches[0])
+			require.NoError(t, err)
 			e.RequireRestored(src)
-			_, err = os.Stat(matches[0])
-			require.ErrorIs(t, err, os.ErrNotExist)
+			after, err := os.Stat(matches[0])
+			require.NoError(t, err)
+			require.False(t, os.SameFile(before, after))
 			e.RequireRestored(src)
 		})
 	}

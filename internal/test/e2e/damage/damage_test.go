@@ -83,11 +83,11 @@ func parentDamaged(t *testing.T, harm func(*testing.T, store.Store, store.Name),
 	require.Len(t, e.Objects(made.Snapshot.Tree, src), 8)
 }
 
-// copyOfCache keeps the index and the signatures of directories, and leaves out the trees that are kept here.
+// copyOfCache keeps the signatures of directories, and leaves out the trees that are kept here.
 func copyOfCache(t *testing.T, dir string) string {
 	t.Helper()
 	to := testkit.RamDir(t)
-	matches, err := filepath.Glob(filepath.Join(dir, "*", "cache.db"))
+	matches, err := filepath.Glob(filepath.Join(dir, "*", "dirs.db"))
 	require.NoError(t, err)
 	require.Len(t, matches, 1)
 	data, err := os.ReadFile(matches[0])

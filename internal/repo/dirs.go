@@ -1,0 +1,82 @@
+package repo
+
+import (
+	"errors"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
+	"github.com/tidemark-backup/tidemark/internal/repo/dircache"
+)
+
+// dirsName is the file of the directory cache in the cache folder of a repository. Only backups open it, one at a time.
+const dirsName = "dirs.db"
+
+// dirCache is the directory cache, opened when it is needed.
+type dirCache struct {
+	open     func() (*cachefile.File, error) // nil: there is none
+	reported atomic.Bool                     // a note that the cache folder cannot be used was given
+
+	mu     sync.Mutex
+	tried  bool
+	cache  *dircache.Cache
+	closed bool
+}
+
+// DirCache returns the directory cache, which the first call opens; nil if there is none: another backup uses it, or it
+// cannot be opened.
+func (r *Repository) DirCache() (*dircache.Cache, error) {
+	d := &r.dirs
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.tried || d.closed || d.open == nil {
+		return d.cache, nil
+	}
+	f, err := d.open()
+	if errors.Is(err, cachefile.ErrStopped) {
+		return nil, err
+	}
+	if d.tried = true; err == nil && f != nil {
+		d.cache = dircache.New(f)
+	}
+	return d.cache, nil
+}
+
+// openDirs opens the file of the directory cache. A failure is a note.
+func (r *Repository) openDirs(folder string, io cachefile.IOContext) (*cachefile.File, error) {
+	f, err := cachefile.Open(filepath.Join(folder, dirsName), r.config.ID, io, dircache.Table())
+	switch {
+	case errors.Is(err, cachefile.ErrStopped):
+		return nil, err
+	case errors.Is(err, cachefile.ErrBusy):
+		r.note("another run uses the directory cache of this repository, so this one compares all directories")
+		return nil, nil
+	case err != nil:
+		if r.FirstCacheReport() {
+			r.note("the directory cache cannot be used: %v", err)
+		}
+		return nil, nil
+	case f.Note() != "" && r.FirstCacheReport():
+		r.note("%s", f.Note())
+	}
+	return f, nil
+}
+
+// FirstCacheReport returns true once: of several components that find the cache folder unusable, one reports it.
+func (r *Repository) FirstCacheReport() bool { return !r.dirs.reported.Swap(true) }
+
+// OpenCache opens the local cache, so that its folder exists.
+func (r *Repository) OpenCache() error { return r.index.Open() }
+
+func (d *dirCache) close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	if d.cache == nil {
+		return nil
+	}
+	err := d.cache.Close()
+	d.cache = nil
+	return err
+}

@@ -1,0 +1,126 @@
+package index
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/index"
+	"github.com/tidemark-backup/tidemark/pkg/format/pack"
+)
+
+// PackInfo is what opening frames of a pack needs.
+type PackInfo struct {
+	ID   format.ID
+	Salt [pack.SaltSize]byte
+	Size uint64 // bytes
+}
+
+// Kind returns what the pack holds.
+func (p *PackInfo) Kind() pack.Kind { return pack.KindOf(p.ID) }
+
+// Loc is the location of a blob in its pack.
+type Loc struct {
+	Offset, Sealed uint32 // of the frame in the pack
+	Skip           uint32 // offset of the blob in the raw frame
+	Len            uint32 // bytes
+}
+
+// Found is the result of a lookup.
+type Found struct {
+	Loc  Loc
+	Pack *PackInfo // nil: the blob is not known
+}
+
+// record is a blob and its location.
+type record struct {
+	id     format.ID
+	loc    Loc
+	number uint32 // of the pack in a run, or of the blob in a Temporary
+}
+
+func infoOf(p *index.Pack) PackInfo {
+	return PackInfo{ID: p.ID, Salt: p.Table.Salt, Size: p.Size}
+}
+
+func blobsOf(packs []index.Pack) (n int) {
+	for i := range packs {
+		for j := range packs[i].Table.Frames {
+			n += len(packs[i].Table.Frames[j].Blobs)
+		}
+	}
+	return n
+}
+
+// eachBlob calls visit for the blobs of a pack in the order of its table.
+func eachBlob(p *index.Pack, visit func(id format.ID, loc Loc) error) error {
+	for _, f := range p.Table.Frames {
+		loc := Loc{Offset: f.Offset, Sealed: f.Sealed}
+		for _, b := range f.Blobs {
+			loc.Len = b.Len
+			if err := visit(b.ID, loc); err != nil {
+				return err
+			}
+			loc.Skip += b.Len
+		}
+	}
+	return nil
+}
+
+const packSize = format.IDSize + pack.SaltSize + 8
+
+func appendPack(dst []byte, p *PackInfo) []byte {
+	dst = append(dst, p.ID[:]...)
+	dst = append(dst, p.Salt[:]...)
+	return binary.BigEndian.AppendUint64(dst, p.Size)
+}
+
+// parsePack decodes the packSize bytes of appendPack.
+func parsePack(v []byte) (p PackInfo) {
+	p.ID = format.ID(v)
+	v = v[format.IDSize:]
+	copy(p.Salt[:], v)
+	p.Size = binary.BigEndian.Uint64(v[pack.SaltSize:])
+	return p
+}
+
+// prefixed is the index of an item and the first bytes of its ID. IDs are random, so the prefix nearly always decides a
+// comparison, and sorting moves 16 bytes instead of a whole record.
+type prefixed struct {
+	prefix uint64
+	at     uint32
+}
+
+func prefixOf(id []byte) uint64 { return binary.BigEndian.Uint64(id) }
+
+// sorted yields the indexes of records by ascending ID; of equal IDs, the one of the lowest order, and of these the
+// last. Without orders all are equal.
+func sorted(records []record, orders []uint32) func(yield func(uint32) bool) {
+	order := make([]prefixed, len(records))
+	for i := range records {
+		order[i] = prefixed{prefixOf(records[i].id[:]), uint32(i)}
+	}
+	slices.SortFunc(order, func(a, b prefixed) int {
+		if a.prefix != b.prefix {
+			return cmp.Compare(a.prefix, b.prefix)
+		}
+		if c := records[a.at].id.Compare(records[b.at].id); c != 0 {
+			return c
+		}
+		if orders != nil && orders[a.at] != orders[b.at] {
+			return cmp.Compare(orders[b.at], orders[a.at])
+		}
+		return cmp.Compare(a.at, b.at)
+	})
+	return func(yield func(uint32) bool) {
+		for i, o := range order {
+			if i+1 < len(order) && order[i+1].prefix == o.prefix && records[order[i+1].at].id == records[o.at].id {
+				continue
+			}
+			if !yield(o.at) {
+				return
+			}
+		}
+	}
+}
