@@ -206,11 +206,13 @@ func (c *Cache) Lookup(ids []format.ID, out []Found) error {
 	if err := c.ready(); err != nil {
 		return err
 	}
-	if c.Lost() {
-		return ErrLost
-	}
 	clear(out)
-	return c.reading(func() error { return c.search(ids, out) })
+	return c.reading(func() error {
+		if c.Lost() { // here, so that none sees what a loss has left
+			return ErrLost
+		}
+		return c.search(ids, out)
+	})
 }
 
 // reading runs a call that reads runs. The runs stay open meanwhile.
