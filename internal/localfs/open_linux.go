@@ -24,6 +24,7 @@ type host struct {
 	noPositions   atomic.Uint64 // 1 + device number of the last one without positions
 	privileged    bool          // may open device nodes of every owner
 	noDev         noDevMounts   // mount copies without devices
+	moving        sync.Mutex    // held by moveChecked, which is not atomic
 	procOnce      sync.Once
 	proc          int // O_PATH descriptor of /proc/self/fd, -1 without /proc
 }

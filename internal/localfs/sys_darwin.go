@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -15,7 +16,10 @@ import (
 )
 
 // host is empty but for direct reads, which macOS does not have.
-type host struct{ directSupport directSupport }
+type host struct {
+	directSupport directSupport
+	moving        sync.Mutex // held by moveChecked, which is not atomic
+}
 
 func newHost() *host { return &host{} }
 

@@ -65,8 +65,8 @@ func (d *Dir) Rename(old, new string) error {
 }
 
 // MoveNew is Rename into the directory to, which is d or another one on the same file system, but fails with
-// fs.ErrExist if new exists. A file system without such a call is checked first: there it replaces an object that is
-// made between check and rename.
+// fs.ErrExist if new exists. A file system without such a call is checked first: there it replaces an object that
+// another program makes between check and rename.
 func (d *Dir) MoveNew(to *Dir, old, new string) error {
 	if err := checkName(old); err != nil {
 		return wrap("rename", old, err)
@@ -81,6 +81,8 @@ func (d *Dir) MoveNew(to *Dir, old, new string) error {
 }
 
 func (d *Dir) moveChecked(to *Dir, old, new string) error {
+	to.host.moving.Lock()
+	defer to.host.moving.Unlock()
 	var st Stat
 	switch err := to.lstat(new, &st); {
 	case err == nil:

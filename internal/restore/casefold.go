@@ -1,6 +1,7 @@
 package restore
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -55,6 +56,35 @@ func (c *caseClashes) find(d *dir, in *localfs.Dir, name string, names nameListe
 	return "", nil
 }
 
+// checkCaseClash returns an error if the existing object of o's name is the place of another object of the snapshot; in
+// is the directory of o.
+func (j *job) checkCaseClash(o *entry, in *localfs.Dir) error {
+	if o.dir.node.Subtree.IsZero() { // the target of a single object
+		return nil
+	}
+	first, err := j.clashes.find(o.dir, in, o.node.Name, func(yield func(string)) error {
+		return j.snapshotNames(in.Context(), o.dir, yield)
+	})
+	if err == nil && first != "" {
+		err = fmt.Errorf("it would take the place of %q: %w", first, errClash)
+	}
+	return err
+}
+
+// snapshotNames yields the names that are restored into d.
+func (j *job) snapshotNames(ctx context.Context, d *dir, yield func(string)) error {
+	err := tree.Walk(ctx, j.repo.LoadBlob, d.node.Subtree, func(n *tree.Node) error {
+		if take, enter := j.sel.takes(d, n); take || enter {
+			yield(n.Name)
+		}
+		return nil
+	})
+	if context.Cause(ctx) == nil && isPartialDamage(err) {
+		return nil // the walk reports it
+	}
+	return err
+}
+
 func (c *caseClashes) forget(d *dir) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,6 +115,11 @@ func eachName(in *localfs.Dir, yield func(name []byte)) error {
 		yield(name)
 		return nil
 	})
+}
+
+// isEmpty reports whether a directory can be listed and has no entries.
+func isEmpty(in *localfs.Dir) bool {
+	return in.Entries(make([]byte, 4<<10), func([]byte, tree.Type, uint64) error { return errNotEmpty }) == nil
 }
 
 // swapCase returns name in upper case, or in lower case if it is in upper case already.

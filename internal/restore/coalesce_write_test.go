@@ -31,7 +31,7 @@ func gatedWorker(t *testing.T) (w *worker, grow func(name string) *file, operati
 		writer, err := in.CreateFile(name)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, writer.Close()) })
-		f := &file{path: name, w: writer}
+		f := &file{entry: entry{path: name}, w: writer}
 		f.chunksLeft.Store(1)
 		return f
 	}

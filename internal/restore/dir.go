@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
@@ -15,50 +14,71 @@ import (
 
 // dir is a directory of the target. Its own metadata is set when all its entries are finished.
 type dir struct {
-	parent   *dir
-	name     string
-	path     string
-	there    bool       // exists in the target; false in a dry run, or before it is made
-	dev, ino uint64     // identity; zero: unknown
-	node     *tree.Node // nil: metadata is not restored
-	later    *tree.Node // made when its first entry is restored
-	broken   bool       // could not be made
-	names    nameLister // of the snapshot; nil if clashes do not matter
-	scope    uint64     // of inode numbers; changes at a mount point
+	parent *dir      // nil: the target itself
+	node   tree.Node // in the snapshot, with mapped owners; the target itself has no name
+	path   string    // inside the snapshot
+	taken  bool      // its metadata is restored
+	scope  uint64    // of inode numbers; changes at a mount point
 
-	repository bool // is an existing repository, or lies in one: nothing in it is replaced
-
-	shared bool // other users can change its names during the restore
-	fresh  bool // made by this run, so other programs made whatever appears in it
-	plain  bool // fresh, and new objects inherit nothing from it: localfs.Maker may be used
-
-	incomplete bool // the snapshot lacks some of its entries
-	mount      bool // was a mount point when it was backed up
-	mounted    bool // is a mount point now
+	state   dirState
+	id      identity
+	guarded bool // is an existing repository, or lies in one: nothing in it is replaced
+	shared  bool // other users can change its names during the restore
+	plain   bool // made, and new objects inherit nothing from it: localfs.Maker may be used
+	mounted bool // is a mount point now
 
 	deferring bool         // has deferred files; belongs to planReads
 	pending   atomic.Int64 // unfinished entries, plus one for the walk
-
-	naming sync.Mutex // held by moveNew: the call is not atomic on a file system without RENAME_NOREPLACE
 }
+
+// dirState is what is known of a directory in the target.
+type dirState uint8
+
+const (
+	postponed dirState = iota // nothing: the directory is entered or made for its first entry
+	failed                    // it could not be entered or made
+	absent                    // a dry run does not make it
+	made                      // this run made it, so other programs make whatever appears in it
+	vacant                    // it was there and empty when this run began
+	occupied                  // it was there
+)
+
+func (d *dir) there() bool { return d.state >= made }
+
+// empty reports whether no entry of d existed when it was made or first read. Then nothing is looked for in it: an
+// entry is made by a call that fails if the name exists.
+func (d *dir) empty() bool { return d.state == absent || d.state == made || d.state == vacant }
+
+// identity identifies an object of the target; zero: unknown.
+type identity struct{ dev, ino uint64 }
+
+func identityOf(st *localfs.Stat) identity { return identity{st.Dev, st.Ino} }
 
 // hostPath returns the path of d on this machine, where base is that of the target.
 func (d *dir) hostPath(base string) string {
 	if d.parent == nil {
 		return base
 	}
-	return filepath.Join(d.parent.hostPath(base), d.name)
+	return filepath.Join(d.parent.hostPath(base), d.node.Name)
 }
 
 // pathOf returns the path of an entry of d inside the snapshot.
 func (d *dir) pathOf(n *tree.Node) string { return path.Join(d.path, n.Name) }
 
+// takes reports whether n in d is restored, and whether to descend into it.
+func (s *Selection) takes(d *dir, n *tree.Node) (take, enter bool) {
+	if s.Take == nil {
+		return true, true
+	}
+	return s.Take(d.pathOf(n), n.Type)
+}
+
 // mountedIn reports whether d, with status st, is a mount point; in is its parent.
 func (d *dir) mountedIn(in *localfs.Dir, st *localfs.Stat) bool {
-	if d.parent.dev == 0 { // unknown: verify opens directories without making them
+	if d.parent.id == (identity{}) { // unknown: verify opens directories without making them
 		return isMountPoint(in, st)
 	}
-	return st.Attr&localfs.AttrMountRoot != 0 || st.Dev != d.parent.dev
+	return st.Attr&localfs.AttrMountRoot != 0 || st.Dev != d.parent.id.dev
 }
 
 // addEntry adds one unfinished entry to d.
@@ -79,13 +99,13 @@ func (j *job) entryDone(d *dir) {
 // finishDir sets the metadata of d and counts it.
 func (j *job) finishDir(d *dir) error {
 	switch {
-	case d.node == nil:
+	case !d.taken:
 		return j.restorePermissions(d)
-	case d.there:
+	case d.there():
 		return j.withDir(d, func(h *localfs.Dir) error { return j.finishDirIn(h, d) })
-	case j.to.DryRun:
+	case d.state == absent:
 		j.count(d, true)
-		j.planned(d.path, actionRestore, reasonMissing)
+		j.planned(d.path, create, reasonMissing)
 	}
 	return nil
 }
@@ -102,7 +122,7 @@ func (j *job) count(d *dir, restored bool) {
 }
 
 func (j *job) finishDirIn(h *localfs.Dir, d *dir) error {
-	if d.fresh {
+	if d.state == made {
 		j.noteProblems(d.path, j.finishNewDir(h, d))
 		j.count(d, true)
 		return nil
@@ -115,18 +135,20 @@ func (j *job) finishDirIn(h *localfs.Dir, d *dir) error {
 	if widened {
 		st.Mode = was
 	}
-	n := j.mapOwners(d.node)
-	differ := compareMetadata(h.Self(), n, &st, j.to.Apply)
-	if widened && differ.only(j.to.Apply).SkipMode {
-		err = setPermissions(h.Self(), tree.Dir, was)
+	self := h.Self()
+	a := action{what: leave, why: reasonSame, held: self, differ: compareMetadata(self, &d.node, &st, j.to.Apply)}
+	if widened && a.differ.only(j.to.Apply).SkipMode {
+		err = setPermissions(self, tree.Dir, was)
 	}
-	changed := j.fixMetadata(h.Self(), d.path, n, differ)
+	changed := false
+	if a.differ != 0 {
+		var failed error
+		a.what, a.why = update, reasonMetadata(a.differ)
+		changed, failed = j.do.update(&entry{node: &d.node, path: d.path}, &a)
+		err = errors.Join(err, failed)
+	}
 	j.count(d, changed)
-	if changed {
-		j.planned(d.path, actionUpdate, reasonMetadata(differ))
-	} else {
-		j.planned(d.path, actionLeave, reasonSame)
-	}
+	j.planned(d.path, a.what, a.why)
 	return err
 }
 
@@ -135,32 +157,18 @@ const firstDirMode = 0o700
 
 // finishNewDir sets the metadata of a directory that this run made.
 func (j *job) finishNewDir(h *localfs.Dir, d *dir) []localfs.Problem {
-	n := j.mapOwners(d.node)
 	if d.plain {
-		return j.maker.Directory(h, n, firstDirMode)
+		return j.maker.Directory(h, &d.node, firstDirMode)
 	}
-	return h.Apply(".", n, j.to.Apply)
+	return h.Apply(".", &d.node, j.to.Apply)
 }
 
-// rename moves a finished object of d, open as in, from its temporary name to its own. It replaces an existing object
-// only if replaces is set.
-func (d *dir) rename(in *localfs.Dir, temp, name string, replaces bool) (err error) {
-	if replaces {
-		err = in.Rename(temp, name)
-	} else {
-		err = d.moveNew(in, in, temp, name)
-	}
-	if err != nil {
-		return fmt.Errorf("give it its name: %w", err)
+// nameNew moves the finished object temp of the directory from to a new name in another one.
+func nameNew(from, in *localfs.Dir, temp, name string) error {
+	if err := from.MoveNew(in, temp, name); err != nil {
+		return fmt.Errorf("give it its name: %w", appeared(err))
 	}
 	return nil
-}
-
-// moveNew moves the object from/temp to a new name in d, open as in.
-func (d *dir) moveNew(from, in *localfs.Dir, temp, name string) error {
-	d.naming.Lock()
-	defer d.naming.Unlock()
-	return appeared(from.MoveNew(in, temp, name))
 }
 
 // appeared explains the failure of a call that only makes new objects.

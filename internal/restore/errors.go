@@ -15,8 +15,6 @@ var ErrUnreachable = errors.New("the repository cannot be reached: run the same 
 
 // The restore leaves an object as it is.
 var (
-	errKept  = errors.New("left as it is")
-	errSame  = errors.New("it is there already")
 	errClash = errors.New("the file system does not distinguish these names: restore one of them to another place")
 	// errAppeared: the object did not exist when its directory was first read.
 	errAppeared = errors.New("an object with that name has appeared there since the restore began: " +
@@ -48,10 +46,11 @@ var (
 	errNotEntered = errors.New("the file system that is mounted here is not in the snapshot: nothing in it is deleted")
 )
 
-// Another program replaced an object during the restore.
+// A further name of an object cannot be made. Another program replaced an object during the restore.
 var (
-	errOther   = errors.New("another object has taken the place of the file that it is a name of")
-	errSwapped = errors.New("another directory has taken its place")
+	errNoFirstName = errors.New("the file it is another name of could not be restored")
+	errOther       = errors.New("another object has taken the place of the file that it is a name of")
+	errSwapped     = errors.New("another directory has taken its place")
 )
 
 // The snapshot or the repository lacks something.

@@ -79,7 +79,7 @@ func (h *handles) enter(in *localfs.Dir, d *dir) (*localfs.Dir, error) {
 		return nil, err
 	}
 	st, err := opened.Fstat()
-	if err == nil && d.ino != 0 && (st.Ino != d.ino || st.Dev != d.dev) {
+	if err == nil && d.id != (identity{}) && identityOf(&st) != d.id {
 		err = fmt.Errorf("open directory %q again: %w", d.path, errSwapped)
 	}
 	if err != nil {
@@ -94,9 +94,9 @@ func (h *handles) enter(in *localfs.Dir, d *dir) (*localfs.Dir, error) {
 
 // openWidened opens d, widening its permissions if necessary.
 func (h *handles) openWidened(in *localfs.Dir, d *dir) (*localfs.Dir, error) {
-	opened, err := in.Open(d.name)
-	if isDenied(err) && h.widened.widen(d, in, d.name) {
-		opened, err = in.Open(d.name)
+	opened, err := in.Open(d.node.Name)
+	if isDenied(err) && h.widened.widen(d, in, d.node.Name) {
+		opened, err = in.Open(d.node.Name)
 	}
 	return opened, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -29,7 +30,8 @@ func TestHandlesWaitWithoutTheLock(t *testing.T) {
 		h := &handles{base: base, most: minHandles}
 		defer h.close()
 		root := &dir{path: "/"}
-		ready, absent := &dir{parent: root, name: "open", path: "/open"}, &dir{parent: root, name: "closed", path: "/closed"}
+		ready := &dir{parent: root, node: tree.Node{Name: "open"}, path: "/open"}
+		closed := &dir{parent: root, node: tree.Node{Name: "closed"}, path: "/closed"}
 		got, err := h.get(ready)
 		require.NoError(t, err)
 		got.Release()
@@ -38,7 +40,7 @@ func TestHandlesWaitWithoutTheLock(t *testing.T) {
 		opened := make(chan *localfs.Dir, 3)
 		for range 2 {
 			go func() {
-				d, err := h.get(absent)
+				d, err := h.get(closed)
 				if err == nil {
 					opened <- d
 				}
@@ -57,14 +59,14 @@ func TestHandlesWaitWithoutTheLock(t *testing.T) {
 		two.Release()
 
 		gate.Shut()
-		h.drop(absent)
+		h.drop(closed)
 		failed := make(chan error, 1)
-		go func() { _, err := h.get(absent); failed <- err }()
+		go func() { _, err := h.get(closed); failed <- err }()
 		synctest.Wait()
 		cancel()
 		require.ErrorIs(t, <-failed, localfs.ErrStopped)
 		h.ungate()
-		got, err = h.get(absent)
+		got, err = h.get(closed)
 		require.NoError(t, err, "to tidy up, nothing is waited for")
 		got.Release()
 	})

@@ -1,7 +1,6 @@
 package restore
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -17,19 +16,12 @@ type link struct {
 	object    tree.Object
 	dir       *dir // of the first name
 	name      string
-	dev       uint64 // identity; ino zero: unknown
-	ino       uint64
+	id        identity
 	namesLeft uint64
 	done      bool
 	ok        bool
 	released  bool // the first name belongs to another object, which stays: the next name takes its part
-	waiters   []linkEntry
-}
-
-type linkEntry struct {
-	dir  *dir
-	node tree.Node
-	path string
+	waiters   []*entry
 }
 
 // firstName returns the link that n is the first name of, or nil if n has one name only.
@@ -63,13 +55,13 @@ func (j *job) drop(key linkKey, l *link) {
 // setIdentity records which object of the target the link stands for. l may be nil.
 func (l *link) setIdentity(st *localfs.Stat) {
 	if l != nil {
-		l.dev, l.ino = st.Dev, st.Ino
+		l.id = identityOf(st)
 	}
 }
 
 // hasIdentity reports whether st belongs to that object.
 func (l *link) hasIdentity(st *localfs.Stat) bool {
-	return l.ino == 0 || l.ino == st.Ino && l.dev == st.Dev
+	return l.id == (identity{}) || l.id == identityOf(st)
 }
 
 // addLinkName reports whether n is a further name of an earlier object, and makes it now or when that object is
@@ -95,14 +87,15 @@ func (w *walker) addLinkName(d *dir, n *tree.Node, at string) bool {
 		w.drop(key, l)
 	}
 	d.addEntry()
-	name := linkEntry{d, *w.mapOwners(n), at}
+	node := *n
+	name := &entry{d, &node, at, l}
 	if !l.done {
 		l.waiters = append(l.waiters, name)
 		w.mu.Unlock()
 		return true
 	}
 	w.mu.Unlock()
-	w.makeLinkName(l, name)
+	w.makeLinkName(name)
 	return true
 }
 
@@ -115,96 +108,62 @@ func (j *job) releaseName(l *link) {
 	}
 }
 
-// finishLink records that the first name of f is finished, and makes the names that waited for it.
-func (j *job) finishLink(f *file, ok bool) {
-	if f.link == nil {
+// finishLink records that the first name of an object is finished, and makes the names that waited for it. l may be
+// nil.
+func (j *job) finishLink(l *link, ok bool) {
+	if l == nil {
 		return
 	}
 	j.mu.Lock()
-	f.link.done, f.link.ok = true, ok
-	waiters := f.link.waiters
-	f.link.waiters = nil
+	l.done, l.ok = true, ok
+	waiters := l.waiters
+	l.waiters = nil
 	j.mu.Unlock()
 	for _, name := range waiters {
-		j.makeLinkName(f.link, name)
+		j.makeLinkName(name)
 	}
 }
 
 // makeLinkName makes one further name and finishes its entry.
-func (j *job) makeLinkName(l *link, name linkEntry) {
-	defer j.entryDone(name.dir)
-	switch err := j.linkName(l, &name); {
-	case errors.Is(err, errKept), errors.Is(err, errSame):
-		j.ledger.Objects.Kept.Add(1)
-		j.planned(name.path, actionLeave, err.Error())
-	case err != nil:
-		j.failRestore(name.path, "restore", err)
-	default:
-		j.ledger.Objects.Restored.Add(1)
-		j.planned(name.path, actionRestore, reasonLink)
-	}
-	if name.node.Type == tree.File {
-		j.ledger.Bytes.Restored.Add(name.node.Size)
-	}
-}
-
-func (j *job) linkName(l *link, name *linkEntry) error {
-	if !l.ok {
-		return errors.New("the file it is another name of could not be restored")
-	}
-	if !l.dir.there || !name.dir.there { // dry run
-		return nil
-	}
-	return j.withDir(l.dir, func(first *localfs.Dir) error {
-		return j.withDir(name.dir, func(in *localfs.Dir) error { return j.replaceWithLink(first, l, in, name) })
-	})
-}
-
-// replaceWithLink makes name, in the directory in, a further name of l, whose first name is in the directory first.
-func (j *job) replaceWithLink(first *localfs.Dir, l *link, in *localfs.Dir, name *linkEntry) error {
-	var there, here localfs.Stat
-	old := l.name
-	if err := first.Lstat(old, &there); err != nil {
-		if j.to.DryRun && errors.Is(err, localfs.ErrVanished) {
-			return nil
-		}
-		return err
-	}
-	as := name.node.Name
-	if !l.hasIdentity(&there) {
-		return errOther
-	}
-	err := in.Lstat(as, &here)
-	if err == nil && here.Ino == there.Ino && here.Dev == there.Dev {
-		return errSame
-	}
-	if err == nil {
-		if err := j.checkCaseClash(name.dir, in, as); err != nil {
-			return err
-		}
+func (j *job) makeLinkName(o *entry) {
+	defer j.entryDone(o.dir)
+	a, err := j.decideName(o)
+	defer a.close()
+	if err == nil && a.makes() {
+		err = j.do.name(o, &a)
 	}
 	switch {
-	case err == nil && !j.replaces(in, name.path, &name.node, &here) && j.to.Overwrite != IfChanged:
-		return errKept
-	case err == nil:
-		err := j.removeExisting(name.dir, in, &name.node, &here)
-		if err == nil {
-			j.countReplaced(j.changedSince(&here))
-		}
-		if err != nil || j.to.DryRun {
-			return err
-		}
-	case j.to.DryRun:
-		return nil
-	case !errors.Is(err, localfs.ErrVanished):
-		return err
+	case err != nil:
+		j.failRestore(o.path, "restore", err)
+	case a.what == leave:
+		j.ledger.Objects.Kept.Add(1)
+		j.planned(o.path, leave, a.why)
+	default:
+		j.ledger.Objects.Restored.Add(1)
+		j.planned(o.path, create, reasonLink)
 	}
-	return j.linkTo(first, l, in, name)
+	if o.node.Type == tree.File {
+		j.ledger.Bytes.Restored.Add(o.node.Size)
+	}
 }
 
-// linkTo makes the name, which is free. The link leads to the restored object, even if the first name was moved since.
-func (j *job) linkTo(first *localfs.Dir, l *link, in *localfs.Dir, name *linkEntry) error {
-	e, err := first.Pin(l.name, name.node.Type)
+// identify returns the identity of the first name's object; zero if it does not exist.
+func (j *job) identify(l *link) identity {
+	if l.id != (identity{}) || !l.dir.there() {
+		return l.id
+	}
+	var st localfs.Stat
+	if err := j.withDir(l.dir, func(in *localfs.Dir) error { return in.Lstat(l.name, &st) }); err != nil {
+		return identity{}
+	}
+	return identityOf(&st)
+}
+
+// linkTo makes o, whose name in the directory in is free. The first name is in the directory first. The link leads to
+// the restored object, even if the first name was moved since.
+func (j *job) linkTo(first, in *localfs.Dir, o *entry) error {
+	l := o.link
+	e, err := first.Pin(l.name, o.node.Type)
 	if err != nil {
 		return err
 	}
@@ -212,30 +171,30 @@ func (j *job) linkTo(first *localfs.Dir, l *link, in *localfs.Dir, name *linkEnt
 	if !l.hasIdentity(e.Stat()) {
 		return errOther
 	}
-	if name.node.Flags != 0 { // immutable and append-only objects accept no further name
+	if o.node.Flags != 0 { // immutable and append-only objects accept no further name
 		_ = e.Unprotect()
 	}
-	err = e.Link(in, name.node.Name)
-	if err != nil && name.node.Type == tree.File {
-		return j.copyInstead(e, in, name, err)
+	err = e.Link(in, o.node.Name)
+	if err != nil && o.node.Type == tree.File {
+		return j.copyInstead(e, in, o, err)
 	}
-	if err == nil && name.node.Flags != 0 {
-		j.noteProblems(name.path, e.Apply(&name.node, j.to.Apply))
+	if err == nil && o.node.Flags != 0 {
+		j.noteProblems(o.path, e.Apply(o.node, j.to.Apply))
 	}
 	return err
 }
 
 // copyInstead copies the file for a target without hard links, or with too many of them, and adds a note to the report.
-func (j *job) copyInstead(first *localfs.Entry, in *localfs.Dir, name *linkEntry, reason error) error {
+func (j *job) copyInstead(first *localfs.Entry, in *localfs.Dir, o *entry, reason error) error {
 	from, err := openReadable(first)
 	if err != nil {
 		return err
 	}
-	ps, err := copyFile(from, in, &name.node, j.to.Apply)
+	ps, err := copyFile(from, in, o.node, j.to.Apply)
 	if err == nil {
-		j.ledger.Bytes.Written.Add(name.node.Size)
+		j.ledger.Bytes.Written.Add(o.node.Size)
 		copied := localfs.Problem{What: "hard link", Err: fmt.Errorf("a copy was made instead: %w", reason)}
-		j.noteProblems(name.path, append(ps, copied))
+		j.noteProblems(o.path, append(ps, copied))
 	}
 	return err
 }

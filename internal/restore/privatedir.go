@@ -82,12 +82,12 @@ func (j *job) needsPrivateDir(d *dir, in *localfs.Dir) bool {
 		return false
 	}
 	j.mu.Lock()
-	keeps, known := j.ownershipKept[d.dev]
+	keeps, known := j.ownershipKept[d.id.dev]
 	j.mu.Unlock()
 	if !known {
 		keeps = keepsOwnership(in)
 		j.mu.Lock()
-		j.ownershipKept[d.dev] = keeps
+		j.ownershipKept[d.id.dev] = keeps
 		j.mu.Unlock()
 	}
 	return keeps

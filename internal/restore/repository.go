@@ -76,15 +76,16 @@ func existingPart(path string) string {
 
 // enterExisting is enter for a directory that this run has not made.
 func (w *walker) enterExisting(in *localfs.Dir, d *dir) error {
-	if err := w.enter(in, d); err != nil || !d.there {
+	if err := w.enter(in, d); err != nil {
 		return err
 	}
-	if d.repository = d.parent.repository; d.repository {
+	d.state = occupied
+	if d.guarded = d.parent.guarded; d.guarded {
 		return nil
 	}
 	return w.withDir(d, func(h *localfs.Dir) error {
 		var st localfs.Stat
-		d.repository = holdsRepository(func(name string) (bool, error) {
+		d.guarded = holdsRepository(func(name string) (bool, error) {
 			err := h.Lstat(name, &st)
 			return st.Type == tree.Dir, err
 		})

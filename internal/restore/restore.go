@@ -1,6 +1,9 @@
 // Package restore writes a snapshot, or a part of it, to a file system. The flow:
 //
-//	walker.go    walks the tree: makes directories and special objects, and adds the chunks of files to a batch
+//	walker.go    walks the tree, and has each entry decided and carried out
+//	decide.go    compares an entry with what exists (consent.go: what may be replaced); the result is an action
+//	execute.go   carries out actions: makes objects, and adds the chunks of files to a batch
+//	dry.go       carries out actions by counting (survey.go: by collecting what would be lost)
 //	batch.go     looks up the chunks of a batch, sorts them by pack and frame, and cuts them into pack reads (order.go)
 //	deferred.go  collects small files from frames that their batch needs little of
 //	worker.go    reads: opens each frame once, compares each blob with its ID, and writes it to all its files
@@ -119,11 +122,11 @@ func (j *job) run(ctx context.Context, par Parallel) (*Result, error) {
 	j.ownershipKept = map[uint64]bool{}
 	j.maker = localfs.NewMaker(to.Apply)
 	j.handles.gate, j.handles.path, j.handles.most = to.Gate, to.Path, mostHandles()
-	j.handles.widened.never = to.DryRun
 	defer j.handles.close()
 	l.Phase(report.Planning)
-	root, err := j.root(ctx)
-	if err != nil {
+	w := &walker{job: j, limit: firstBatch}
+	j.choose(w)
+	if err := w.begin(ctx); err != nil {
 		return nil, err
 	}
 	l.Phase(report.Restoring)
@@ -133,7 +136,7 @@ func (j *job) run(ctx context.Context, par Parallel) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.start(gctx, group, root, readers)
+	j.start(gctx, group, w, readers)
 	if err = group.Wait(); err == nil {
 		err = context.Cause(ctx) // a cancelled call is not a failure of its own
 	}
@@ -142,7 +145,7 @@ func (j *job) run(ctx context.Context, par Parallel) (*Result, error) {
 		return nil, err
 	}
 	l.Phase(report.Finishing)
-	if to.Verify && !to.DryRun {
+	if j.to.Verify {
 		l.Phase(report.Verifying)
 		if err := j.verify(ctx); err != nil {
 			return nil, err
@@ -156,18 +159,32 @@ func (j *job) run(ctx context.Context, par Parallel) (*Result, error) {
 	return &j.result, nil
 }
 
+// choose sets the executor.
+func (j *job) choose(w *walker) {
+	switch {
+	case j.survey != nil:
+		j.do = surveyor{dry{w}}
+	case j.to.DryRun:
+		j.do = dry{w}
+	default:
+		j.do, j.sel.Planned = real{w}, nil
+		return
+	}
+	j.handles.widened.never, j.to.Verify = true, false
+}
+
 // start starts the walker, the planner of reads, and the workers.
-func (j *job) start(ctx context.Context, group *errgroup.Group, root *start, readers []*repo.FrameReader) {
+func (j *job) start(ctx context.Context, group *errgroup.Group, w *walker, readers []*repo.FrameReader) {
 	full, free, cut := make(chan *batch), make(chan *batch, batchCount), make(chan packRead)
 	for range batchCount {
 		free <- &batch{freeList: free}
 	}
+	w.batches, w.free, w.clock = full, free, j.ledger.Worker("planner")
 	group.Go(func() error {
 		defer close(full)
-		w := &walker{job: j, batches: full, free: free, limit: firstBatch, clock: j.ledger.Worker("planner")}
 		defer w.clock.Stop()
 		w.clock.Enter(report.Unpack)
-		return j.stopOnError(w.run(w.clock.Within(ctx), root))
+		return j.stopOnError(w.run(w.clock.Within(ctx)))
 	})
 	group.Go(func() error {
 		defer close(cut)
@@ -212,7 +229,9 @@ type job struct {
 	clashes caseClashes
 
 	replaced, newer atomic.Uint64 // see Replaced
-	survey          *Survey       // nothing is restored: changed objects are collected
+	survey          *Survey       // collects what would be lost; nil: no survey
+
+	do executor
 }
 
 // stopOnError cancels the other goroutines, which may wait at a gate, if err is not nil.
@@ -257,10 +276,26 @@ func (j *job) noteProblems(path string, ps []localfs.Problem) {
 	}
 }
 
-// mapOwners maps the owners of the node to this machine.
-func (j *job) mapOwners(n *tree.Node) *tree.Node {
-	if j.to.Owners != nil {
-		n.UID, n.GID = j.to.Owners(n.UID, n.GID)
+// planned reports what a dry run would do with an object.
+func (j *job) planned(path string, what verb, why string) {
+	if j.sel.Planned == nil {
+		return
 	}
-	return n
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.sel.Planned(path, string(what), why)
+}
+
+// Replaced counts objects of the target that a restore replaced. An object whose content is equal is not replaced.
+type Replaced struct {
+	Objects uint64
+	Newer   uint64 // of these, those that were changed after the snapshot was made
+}
+
+// countReplaced counts one object.
+func (j *job) countReplaced(newer bool) {
+	j.replaced.Add(1)
+	if newer {
+		j.newer.Add(1)
+	}
 }

@@ -55,9 +55,9 @@ func (s *smallFiles) reset() {
 
 func (s *small) path() string { return path.Join(s.dir.path, s.name) }
 
-// isSmall reports whether the file n can be restored as a small file of d.
+// isSmall reports whether n can be restored as a small file of d.
 func (j *job) isSmall(d *dir, n *tree.Node) bool {
-	if !d.plain || j.to.DryRun || n.Links > 1 || n.Flags != 0 || n.Outcome >= tree.Skipped {
+	if n.Type != tree.File || !d.plain || n.Links > 1 || n.Flags != 0 || n.Outcome >= tree.Skipped {
 		return false
 	}
 	switch c := &n.Content; {
@@ -73,7 +73,6 @@ func (j *job) isSmall(d *dir, n *tree.Node) bool {
 // addSmall adds n, a small file of d, to the batch, which has space.
 func (w *walker) addSmall(d *dir, n *tree.Node) {
 	d.addEntry()
-	w.mapOwners(n)
 	s := w.batch.smalls.add(small{
 		dir: d, name: n.Name, inline: string(n.Content.Inline), xattrs: n.Xattrs, access: n.Access,
 		sec: n.ModTime.Sec, nsec: n.ModTime.Nsec, mode: n.Mode, uid: n.UID, gid: n.GID,
@@ -119,7 +118,7 @@ func (w *worker) makeSmallIn(s *small, content []byte) ([]localfs.Problem, error
 	made, ps, err := w.maker.File(in, name, content, &w.node)
 	err = appeared(err)
 	if err == nil && name != s.name {
-		err = s.dir.rename(in, name, s.name, false)
+		err = nameNew(in, in, name, s.name)
 	}
 	if err == nil {
 		return ps, nil

@@ -8,32 +8,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
-	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
-
-// Replaced counts objects of the target that a restore replaced. An object whose content is equal is not replaced.
-type Replaced struct {
-	Objects uint64
-	Newer   uint64 // of these, those that were changed after the snapshot was made
-}
-
-// countReplaced counts one object.
-func (j *job) countReplaced(newer bool) {
-	j.replaced.Add(1)
-	if newer {
-		j.newer.Add(1)
-	}
-}
-
-// changedSince reports whether an existing object with status st was changed after the snapshot, also if its
-// modification time was set back.
-func (j *job) changedSince(st *localfs.Stat) bool {
-	return j.sel.Made != tree.Time{} && (isLater(st.Mtime, j.sel.Made) || isLater(st.Ctime, j.sel.Made))
-}
-
-func isLater(t, than tree.Time) bool {
-	return t.Sec > than.Sec || t.Sec == than.Sec && t.Nsec > than.Nsec
-}
 
 // surveyExamples is how many paths of each kind a Survey remembers.
 const surveyExamples = 10
@@ -48,24 +23,6 @@ type Survey struct {
 	mu sync.Mutex
 }
 
-func (s *Survey) add(path string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.Differ++
-	if len(s.Examples) < surveyExamples {
-		s.Examples = append(s.Examples, path)
-	}
-}
-
-func (s *Survey) addExtra(path string, objects uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.Extra += objects
-	if len(s.Removed) < surveyExamples {
-		s.Removed = append(s.Removed, path)
-	}
-}
-
 // few reports whether the survey still needs examples. Then it is worth a look whether a file is half-made.
 func (s *Survey) few() bool {
 	s.mu.Lock()
@@ -78,10 +35,56 @@ func (s *Survey) few() bool {
 // It changes nothing.
 func Look(ctx context.Context, r *repo.Repository, sel Selection, to Target) (*Survey, error) {
 	sel.Planned = nil
-	to.DryRun, to.Verify = true, false
+	to.DryRun, to.Unasked, to.Asked = true, false, time.Time{} // consent is what the survey is for
+	to.Apply = localfs.ApplyOptions{SkipOwner: true, SkipMode: true, SkipXattrs: true, SkipTimes: true, SkipFlags: true}
 	j := &job{repo: r, sel: sel, to: to, ledger: report.NewJob(report.Restore, time.Now), survey: &Survey{}}
 	if _, err := j.run(ctx, Parallel{Workers: 1}); err != nil {
 		return nil, err
 	}
 	return j.survey, nil
+}
+
+// surveyor adds what real would replace or remove to the survey.
+type surveyor struct{ dry }
+
+func (x surveyor) directory(ctx context.Context, d *dir, a *action) error {
+	x.add(d.path, a)
+	return x.dry.directory(ctx, d, a)
+}
+
+func (x surveyor) file(_ context.Context, f *file, a *action) error {
+	x.add(f.path, a)
+	x.end(f.dir)
+	return nil
+}
+
+func (x surveyor) special(o *entry, a *action) error {
+	x.add(o.path, a)
+	return nil
+}
+
+func (x surveyor) extra(in *localfs.Dir, name, at string) (uint64, error) {
+	n, err := x.dry.extra(in, name, at)
+	if s := x.survey; n > 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.Extra += n
+		if len(s.Removed) < surveyExamples {
+			s.Removed = append(s.Removed, at)
+		}
+	}
+	return n, err
+}
+
+func (x surveyor) add(path string, a *action) {
+	if a.what != replace {
+		return
+	}
+	s := x.survey
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Differ++
+	if len(s.Examples) < surveyExamples {
+		s.Examples = append(s.Examples, path)
+	}
 }

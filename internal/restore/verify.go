@@ -41,15 +41,13 @@ func (j *job) verifyDir(ctx context.Context, d *dir, root format.ID, h *seal.Has
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		here, take, enter := path.Join(d.path, n.Name), true, true
-		if j.sel.Take != nil {
-			take, enter = j.sel.Take(here, n.Type)
-		}
+		here := d.pathOf(n)
+		take, enter := j.sel.takes(d, n)
 		switch {
 		case n.Type == tree.File && take && n.Outcome < tree.Skipped:
 			j.verifyFile(ctx, d, n, here, h)
 		case n.Type == tree.Dir && enter:
-			sub := &dir{parent: d, name: n.Name, path: here}
+			sub := &dir{parent: d, node: *n, path: here}
 			defer j.doneReading(sub)
 			if err := j.withDir(sub, func(*localfs.Dir) error { return nil }); err != nil {
 				if take || !errors.Is(err, localfs.ErrVanished) { // directories without restored entries are not made

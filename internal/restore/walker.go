@@ -5,82 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/report"
-	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
-	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
-
-// start is where the walk begins: dir with the tree root, or a single object.
-type start struct {
-	dir  *dir
-	root format.ID
-	only *tree.Node
-}
-
-// root finds the selected part of the snapshot and opens the target.
-func (j *job) root(ctx context.Context) (*start, error) {
-	s := &start{root: j.sel.Tree, dir: &dir{path: "/"}}
-	for _, name := range strings.FieldsFunc(j.sel.Sub, func(r rune) bool { return r == '/' }) {
-		n, err := tree.Lookup(ctx, j.repo.LoadBlob, s.root, name)
-		if err != nil {
-			return nil, err
-		}
-		if n == nil || s.only != nil {
-			return nil, fmt.Errorf("find %s: %w", j.sel.Sub, ErrNoPath)
-		}
-		s.dir.path = path.Join(s.dir.path, name)
-		if n.Type == tree.Dir {
-			s.root, s.dir.node = n.Subtree, n
-		} else {
-			s.only = n
-		}
-	}
-	if s.only != nil {
-		s.dir.node, s.dir.path = nil, path.Dir(s.dir.path)
-	}
-	return s, j.openTarget(ctx, s.dir)
-}
-
-// openTarget opens the target, making it if necessary.
-func (j *job) openTarget(ctx context.Context, d *dir) error {
-	ioctx := localfs.IOContext{Ctx: ctx, Pass: j.to.Gate.Pass(nil, j.to.Path)}
-	if err := j.refuseRepository(ctx, ioctx.Pass); err != nil {
-		return err
-	}
-	handle, err := ioctx.OpenDir(j.to.Path)
-	missing := errors.Is(err, fs.ErrNotExist)
-	switch {
-	case missing && j.to.DryRun:
-		return nil
-	case missing:
-		_, err = ioctx.Pass.Do(ctx, iopolicy.Op{Kind: iopolicy.Metadata}, func(int) (int, error) {
-			return 0, os.MkdirAll(j.to.Path, firstDirMode)
-		})
-		if err != nil {
-			return fmt.Errorf("make target directory: %w", err)
-		}
-		handle, err = ioctx.OpenDir(j.to.Path)
-	}
-	if err != nil {
-		return err
-	}
-	j.handles.base = handle
-	st, err := handle.Fstat()
-	if err != nil {
-		return err
-	}
-	d.there, d.dev, d.ino, d.shared = true, st.Dev, st.Ino, isShared(&st)
-	// Another program may have made it between the two calls.
-	d.fresh = missing && st.Mode&0o777 == firstDirMode && st.UID == uint32(os.Geteuid())
-	d.plain, d.shared = d.fresh && handle.Plain(), d.shared && !d.fresh
-	return nil
-}
 
 // walker walks the tree, makes objects without content and collects the chunks of files in batches.
 type walker struct {
@@ -91,6 +22,63 @@ type walker struct {
 	limit   int           // of the next batch, in bytes
 	clock   *report.Clock // normally in Unpack, for loading trees
 	scopes  uint64
+	root    *dir       // the target
+	only    *tree.Node // the one object that is restored into it; nil: the entries of its node
+}
+
+// begin finds the selected part of the snapshot and opens the target.
+func (w *walker) begin(ctx context.Context) error {
+	d := &dir{path: "/", node: tree.Node{Type: tree.Dir, Subtree: w.sel.Tree}}
+	w.root = d
+	for _, name := range strings.FieldsFunc(w.sel.Sub, func(r rune) bool { return r == '/' }) {
+		n, err := tree.Lookup(ctx, w.repo.LoadBlob, d.node.Subtree, name)
+		if err != nil {
+			return err
+		}
+		if n == nil || w.only != nil {
+			return fmt.Errorf("find %s: %w", w.sel.Sub, ErrNoPath)
+		}
+		if n.Type == tree.Dir {
+			d.node, d.taken, d.path = *w.mapOwners(n), true, path.Join(d.path, name)
+		} else {
+			w.only = n
+		}
+	}
+	if w.only != nil {
+		d.node, d.taken = tree.Node{Type: tree.Dir}, false
+	}
+	return w.openTarget(ctx, d)
+}
+
+// openTarget opens the target d, making it if necessary.
+func (w *walker) openTarget(ctx context.Context, d *dir) error {
+	ioctx := w.targetContext(ctx)
+	if err := w.refuseRepository(ctx, ioctx.Pass); err != nil {
+		return err
+	}
+	handle, err := ioctx.OpenDir(w.to.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return w.do.directory(ctx, d, &action{what: create, why: reasonMissing})
+	}
+	if err == nil {
+		_, err = w.enterTarget(d, handle)
+	}
+	if err == nil && isEmpty(handle) {
+		d.state = vacant
+	}
+	return err
+}
+
+func (w *walker) targetContext(ctx context.Context) localfs.IOContext {
+	return localfs.IOContext{Ctx: ctx, Pass: w.to.Gate.Pass(nil, w.to.Path)}
+}
+
+// enterTarget records the open target d, and returns its status.
+func (w *walker) enterTarget(d *dir, handle *localfs.Dir) (localfs.Stat, error) {
+	w.handles.base = handle
+	st, err := handle.Fstat()
+	d.state, d.id, d.shared = occupied, identityOf(&st), isShared(&st)
+	return st, err
 }
 
 // end is entryDone, timed as Attrs.
@@ -99,31 +87,29 @@ func (w *walker) end(d *dir) {
 	w.job.entryDone(d)
 }
 
-func (w *walker) run(ctx context.Context, s *start) error {
-	s.dir.pending.Store(1)
+func (w *walker) run(ctx context.Context) error {
+	d := w.root
+	d.pending.Store(1)
 	var err error
-	if s.only != nil {
-		err = w.entry(ctx, s.dir, s.only)
+	if w.only != nil {
+		err = w.entry(ctx, d, w.only)
 	} else {
-		err = w.directory(ctx, s.dir, s.root)
+		err = w.directory(ctx, d)
 	}
-	w.end(s.dir)
+	w.end(d)
 	if err != nil {
 		return err
 	}
 	return w.submit(ctx)
 }
 
-// directory restores the entries of one tree into d.
-func (w *walker) directory(ctx context.Context, d *dir, root format.ID) error {
+// directory restores the entries of d.
+func (w *walker) directory(ctx context.Context, d *dir) error {
 	var keep map[string]bool
-	if w.to.Delete && d.there && !d.fresh {
+	if w.to.Delete && d.state == occupied {
 		keep = map[string]bool{}
 	}
-	if !d.fresh {
-		d.names = func(yield func(string)) error { return w.snapshotNames(ctx, d, root, yield) }
-	}
-	err := tree.Walk(ctx, w.repo.LoadBlob, root, func(n *tree.Node) error {
+	err := tree.Walk(ctx, w.repo.LoadBlob, d.node.Subtree, func(n *tree.Node) error {
 		if keep != nil {
 			keep[n.Name] = true
 		}
@@ -149,17 +135,15 @@ func (w *walker) entry(ctx context.Context, d *dir, n *tree.Node) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	take, enter := true, true
-	if w.sel.Take != nil {
-		take, enter = w.sel.Take(d.pathOf(n), n.Type)
+	take, enter := w.sel.takes(d, n)
+	if !take && (!enter || n.Type != tree.Dir) {
+		return nil
 	}
+	w.mapOwners(n)
 	if n.Type == tree.Dir {
-		if !take && !enter {
-			return nil
-		}
-		return w.subdirectory(ctx, d, n, take, enter)
+		return w.subdirectory(ctx, &dir{parent: d, node: *n, path: d.pathOf(n), taken: take, scope: d.scope}, enter)
 	}
-	if !take || !w.ensure(d) {
+	if !w.ensure(ctx, d) {
 		return nil
 	}
 	w.ledger.Objects.Inspected.Add(1)
@@ -169,165 +153,168 @@ func (w *walker) entry(ctx context.Context, d *dir, n *tree.Node) error {
 	} else {
 		w.ledger.Objects.Others.Add(1)
 	}
-	if isTempName(n.Name) && !d.fresh {
+	if isTempName(n.Name) && d.state != made {
 		w.failRestore(d.pathOf(n), "restore", errOurName)
 		return nil
 	}
 	if n.Links > 1 && w.survey == nil && w.addLinkName(d, n, d.pathOf(n)) {
 		return nil
 	}
-	if n.Type == tree.File {
-		return w.file(ctx, d, n)
+	if w.isSmall(d, n) {
+		if err := w.ensureBatch(ctx); err != nil {
+			return err
+		}
+		w.addSmall(d, n)
+		return nil
 	}
 	d.addEntry()
-	w.special(d, n, d.pathOf(n))
-	w.end(d)
+	return w.object(ctx, &entry{d, n, d.pathOf(n), w.firstName(d, n)})
+}
+
+// object restores anything but a directory or a small file.
+func (w *walker) object(ctx context.Context, o *entry) error {
+	was := w.clock.Enter(report.Write)
+	defer w.clock.Enter(was)
+	a, err := w.decide(ctx, o)
+	defer a.close()
+	if stop := context.Cause(ctx); err != nil && stop != nil {
+		return stop
+	}
+	switch {
+	case err != nil:
+	case !a.makes():
+		err = w.settle(o, &a)
+	case o.node.Type == tree.File:
+		w.planned(o.path, a.what, a.why)
+		w.clock.Enter(was)
+		node := *o.node
+		f := &file{entry: entry{o.dir, &node, o.path, o.link}}
+		f.chunksLeft.Store(1)
+		return w.do.file(ctx, f, &a)
+	default:
+		w.planned(o.path, a.what, a.why)
+		if err = w.do.special(o, &a); err == nil {
+			w.ledger.Objects.Restored.Add(1)
+		}
+	}
+	if err != nil {
+		w.failRestore(o.path, "restore", err)
+	}
+	if a.foreign {
+		w.releaseName(o.link)
+	} else {
+		w.finishLink(o.link, err == nil)
+	}
+	w.end(o.dir)
 	return nil
 }
 
-// subdirectory makes the directory n in d and descends into it. A directory that is not selected itself is made when
-// one of its entries is, and keeps its metadata if it exists.
-func (w *walker) subdirectory(ctx context.Context, d *dir, n *tree.Node, take, enter bool) error {
+// settle finishes an entry whose object exists. Only its metadata may be set.
+func (w *walker) settle(o *entry, a *action) (err error) {
+	changed := false
+	if a.what == update {
+		if changed, err = w.do.update(o, a); err != nil {
+			return err
+		}
+	}
+	if a.notOurs {
+		w.noteProblems(o.path, []localfs.Problem{{What: "owner", Err: errNotOwner}})
+	}
+	if !a.foreign {
+		o.link.setIdentity(&a.old)
+	}
+	if changed {
+		w.ledger.Objects.Restored.Add(1)
+	} else {
+		w.ledger.Objects.Kept.Add(1)
+	}
+	if o.node.Type == tree.File {
+		w.ledger.Bytes.Restored.Add(o.node.Size)
+	}
+	w.planned(o.path, a.what, a.why)
+	return nil
+}
+
+// subdirectory makes the directory d and descends into it. A directory that is not selected itself is made when one of
+// its entries is, and keeps its metadata if it exists.
+func (w *walker) subdirectory(ctx context.Context, d *dir, enter bool) error {
 	if err := w.ensureBatch(ctx); err != nil {
 		return err
 	}
 	w.batch.cost += dirCost
-	at := d.pathOf(n)
-	sub := &dir{parent: d, name: n.Name, path: at, scope: d.scope, mount: n.Mount,
-		incomplete: n.Outcome == tree.Unreadable}
-	if n.Mount {
+	if d.node.Mount {
 		w.scopes++
-		sub.scope = w.scopes
+		d.scope = w.scopes
 	}
-	if take {
-		node := *n
-		sub.node = &node
+	if d.taken {
 		w.ledger.Objects.Inspected.Add(1)
 		w.ledger.Objects.Dirs.Add(1)
+		if !w.ensure(ctx, d) {
+			return nil
+		}
+		if d.node.Outcome == tree.Unreadable {
+			w.ledger.Fail(d.path, "restore", errPartial)
+		}
+	} else if d.parent.state == occupied { // Delete applies to existing ones
+		if w.do.directory(ctx, d, &action{what: leave, why: reasonSame}) != nil {
+			d.state = postponed
+		}
 	}
-	sub.later = n
-	if take && (!w.ensure(d) || !w.ensure(sub)) {
-		return nil
-	}
-	if sub.later != nil && d.there { // Delete applies to existing ones
-		_ = w.withDir(d, func(h *localfs.Dir) error { return w.enterExisting(h, sub) })
-	}
-	if take && n.Outcome == tree.Unreadable {
-		w.ledger.Fail(at, "restore", errPartial)
-	}
-	d.addEntry()
-	sub.pending.Store(1)
+	d.parent.addEntry()
+	d.pending.Store(1)
 	var err error
-	if enter && (w.survey == nil || sub.there) {
-		err = w.directory(ctx, sub, n.Subtree)
+	if enter && (w.survey == nil || d.there()) {
+		err = w.directory(ctx, d)
 	}
-	w.end(sub)
+	w.end(d)
 	return err
 }
 
-// ensure makes d and its ancestors, if they were postponed. False: it could not be made, which is reported.
-func (w *walker) ensure(d *dir) bool {
-	if d.later == nil {
-		return !d.broken
+// ensure enters or makes d and its ancestors, if they were postponed. False: it could not be made, which is reported.
+func (w *walker) ensure(ctx context.Context, d *dir) bool {
+	if d.state != postponed {
+		return d.state != failed
 	}
 	defer w.clock.Enter(w.clock.Enter(report.Write))
-	n := d.later
-	d.later = nil
-	if d.broken = !w.ensure(d.parent); d.broken || !d.parent.there || d.there {
-		return !d.broken
+	d.state = failed
+	if !w.ensure(ctx, d.parent) {
+		return false
 	}
-	err := w.withDir(d.parent, func(h *localfs.Dir) error { return w.makeDir(h, d, n) })
+	a, err := w.decide(ctx, &entry{dir: d.parent, node: &d.node, path: d.path})
+	if err == nil {
+		err = w.do.directory(ctx, d, &a)
+	}
 	if err != nil {
-		d.broken = true
+		d.state = failed
 		w.failRestore(d.path, "make directory", err)
 	}
-	return !d.broken
-}
-
-// makeDir opens the directory d with node n, making it unless this is a dry run.
-func (w *walker) makeDir(in *localfs.Dir, d *dir, n *tree.Node) error {
-	if d.parent.fresh {
-		if err := in.Mkdir(n.Name, firstDirMode); err == nil || !errors.Is(err, fs.ErrExist) {
-			return w.made(in, d, n, err)
-		}
-	}
-	var st localfs.Stat
-	err := in.Lstat(n.Name, &st)
-	if err == nil {
-		if err := w.checkCaseClash(d.parent, in, n.Name); err != nil {
-			return err
-		}
-	}
-	switch {
-	case err == nil && st.Type == tree.Dir:
-		if d.node != nil && !w.to.DryRun && st.Attr&(localfs.AttrImmutable|localfs.AttrAppend) != 0 {
-			_ = in.Unprotect(n.Name) // to replace its entries; finishDir sets the flags again
-		}
-		return w.enterExisting(in, d)
-	case err == nil && !w.replaces(in, d.path, n, &st):
-		return errInTheWay
-	case err != nil && !errors.Is(err, localfs.ErrVanished):
-		return err
-	}
-	if err == nil {
-		if err := w.removeExisting(d.parent, in, n, &st); err != nil {
-			return err
-		}
-		w.countReplaced(w.changedSince(&st))
-	}
-	if w.to.DryRun {
-		return nil
-	}
-	return w.made(in, d, n, in.Mkdir(n.Name, firstDirMode))
-}
-
-// made opens the directory d with node n after Mkdir returned err.
-func (w *walker) made(in *localfs.Dir, d *dir, n *tree.Node, err error) error {
-	if err != nil {
-		return err
-	}
-	if err := w.enter(in, d); err != nil {
-		return err
-	}
-	if w.needsPrivateDir(d.parent, in) {
-		if err := w.withDir(d, requirePrivate); err != nil {
-			w.handles.drop(d)
-			return err
-		}
-	}
-	d.fresh, d.shared = true, false
-	return w.withDir(d, func(h *localfs.Dir) error {
-		d.plain = n.Flags == 0 && (d.parent.plain || h.Plain())
-		h.Prepare(n)
-		return nil
-	})
+	return err == nil
 }
 
 // enter opens d and records its identity.
 func (w *walker) enter(in *localfs.Dir, d *dir) error {
 	h, err := w.handles.openWidened(in, d)
-	if w.to.DryRun && isDenied(err) {
-		return nil // a dry run does not widen permissions, so the content is unknown
-	}
 	if err != nil {
 		return err
 	}
 	st, err := h.Fstat()
-	if err == nil && w.to.DryRun {
-		err = h.Lstat(".", &st)
-	}
 	if err != nil {
 		h.Release()
-		if w.to.DryRun && isDenied(err) {
-			err = nil
-		}
 		return err
 	}
-	d.there, d.dev, d.ino, d.shared = true, st.Dev, st.Ino, isShared(&st)
+	d.id, d.shared = identityOf(&st), isShared(&st)
 	d.mounted = d.mountedIn(in, &st)
 	if d.mounted {
 		h.SetPass(w.to.Gate.Pass(h, d.hostPath(w.to.Path)))
 	}
 	w.handles.add(d, h)
 	return nil
+}
+
+// mapOwners maps the owners of the node to this machine.
+func (j *job) mapOwners(n *tree.Node) *tree.Node {
+	if j.to.Owners != nil {
+		n.UID, n.GID = j.to.Owners(n.UID, n.GID)
+	}
+	return n
 }
