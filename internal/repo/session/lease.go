@@ -264,6 +264,9 @@ func (l *writerLease) end(ctx context.Context) error {
 	if l.name != (store.Name{}) { // else it was to be replaced, on a full disk
 		// Also after a failed start: the file may be there although the target reported an error.
 		err = l.st.Delete(ctx, l.name)
+		if err != nil && !errors.Is(err, store.ErrNotExist) && !errors.Is(err, store.ErrGone) {
+			err = l.st.Delete(ctx, l.name) // as a renewal with an odd answer is repeated
+		}
 	}
 	l.settle()
 	if l.unsure {
