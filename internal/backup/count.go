@@ -76,7 +76,7 @@ func (p *pipeline) count(ctx context.Context, root *scan.SourceTree) {
 	go func() {
 		counted <- scan.Walk(ctx, root, scan.Options{
 			Workers: 1, Rules: p.src.Rules, Skip: p.src.Skip, Ledger: report.New(p.deps.now), Now: p.deps.now, Gate: p.src.Gate,
-			Mounted: p.src.mounted(), Dataless: p.src.Dataless,
+			View: p.src.view(),
 		}, &c)
 	}()
 	tick := time.NewTicker(countInterval)

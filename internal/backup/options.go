@@ -54,12 +54,13 @@ func NewFrozen(since time.Time) *Frozen {
 	return &Frozen{Since: since, mounted: map[string]map[string]bool{}}
 }
 
-// mounted returns the mount points that matter to the walk.
-func (s *Source) mounted() map[string]map[string]bool {
-	if s.Frozen == nil {
-		return nil
+// view returns how the walk sees the sources.
+func (s *Source) view() scan.View {
+	v := scan.View{Dataless: s.Dataless}
+	if s.Frozen != nil {
+		v.Mounted = s.Frozen.mounted
 	}
-	return s.Frozen.mounted
+	return v
 }
 
 // seen returns the clock by which the walk decides which timestamps are too new to show a later change.

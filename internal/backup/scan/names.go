@@ -213,8 +213,8 @@ func (l *realNames) sort() string {
 // stat fills d.Entries from the names, and returns how many the rules exclude. It returns false if the walk ends, or if
 // the status of a cached name could not be read.
 func (l *realNames) stat(d *Directory, text string, cached bool) (excluded int, ok bool) {
-	if l.walk.opt.Mounted != nil {
-		d.mounted = l.walk.opt.Mounted[d.place()]
+	if l.walk.opt.View.Mounted != nil {
+		d.mounted = l.walk.opt.View.Mounted[d.place()]
 	}
 	d.slab = l.walk.slabs.of(len(l.names))
 	entries := d.slab.entries
@@ -306,11 +306,11 @@ func (l *realNames) setEntry(d *Directory, e *Entry, at int) (rules.Verdict, err
 		verdict = rules.Exclude
 	}
 	e.Set(st)
-	if dataless := l.walk.opt.Dataless; dataless != nil {
+	if dataless := l.walk.opt.View.Dataless; dataless != nil {
 		e.Dataless = dataless(st)
 	}
 	e.on(st.Dev, d.Dev)
-	if verdict == rules.Include && e.byName != rules.NotEntered && l.walk.opt.Mounted != nil && absent(d, e, st) {
+	if verdict == rules.Include && e.byName != rules.NotEntered && l.walk.opt.View.Mounted != nil && absent(d, e, st) {
 		return verdict, l.walk.live(d, e)
 	}
 	return verdict, nil

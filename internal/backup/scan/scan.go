@@ -42,6 +42,11 @@ type Options struct {
 	// walk enters. The context of Walk also ends I/O on a directory that is retained after it. Nil: no gates.
 	Gate  localfs.Gates
 	Cache NameCache // of earlier walks; nil: none
+	View  View
+}
+
+// View is how a walk sees its sources where that is not what their file systems say.
+type View struct {
 	// Dataless reports whether the content of an object is not on this machine; nil: localfs.AttrDataless says it.
 	Dataless func(st *localfs.Stat) bool
 	// Mounted are the names of mount points below the sources by the path of their directory, if sources are read from
