@@ -10,12 +10,11 @@ import (
 
 // Flush makes the open file or folder fd durable, and returns what it promises.
 func Flush(fd int, folder bool) (Promise, error) {
-	fsync := func() error { return unix.Fsync(fd) }
-	p, err := flush(fsync, fsync, folder)
-	if err == nil && p == Submitted {
-		p = Durable
+	err := uninterrupted(func() error { return unix.Fsync(fd) })
+	if folder && lacking(err) {
+		return Nothing, nil
 	}
-	return p, err
+	return Durable, err
 }
 
 // Sync makes a file or folder durable.
