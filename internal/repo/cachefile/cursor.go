@@ -9,14 +9,6 @@ import bolt "go.etcd.io/bbolt"
 // First is c.First.
 func First(c *bolt.Cursor) (key, value []byte) { return c.Seek(nil) }
 
-// Last is c.Last, after First has checked the root page.
-func Last(c *bolt.Cursor) (key, value []byte) {
-	if first, _ := First(c); first == nil {
-		return nil, nil
-	}
-	return c.Last()
-}
-
 // Each is b.ForEach.
 func Each(b *bolt.Bucket, visit func(key, value []byte) error) error {
 	c := b.Cursor()
