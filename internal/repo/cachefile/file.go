@@ -188,7 +188,7 @@ func (f *File) Size() int64 { return f.opened }
 // GiveUp ends the use of a file after a failure. A file that this run has mostly written is removed, so that it does
 // not keep a disk full. Later calls return ErrDamaged.
 func (f *File) GiveUp() {
-	if f.damaged.Load() {
+	if f.damaged.Swap(true) {
 		return
 	}
 	if st, err := f.file.Stat(); err != nil || st.Size() > 2*f.opened {
@@ -197,7 +197,6 @@ func (f *File) GiveUp() {
 		f.nameless.Store(true)
 	}
 	_ = f.shut() // waits for current transactions
-	f.damaged.Store(true)
 }
 
 // Close releases the file. A damaged one is removed, unless others read it too.

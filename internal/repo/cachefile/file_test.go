@@ -6,8 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	bolt "go.etcd.io/bbolt"
 
@@ -155,6 +157,33 @@ func useAll(t *testing.T, c *cache) bool {
 		}
 	}
 	return c.Damaged()
+}
+
+// TestLookupsWhileTheFileIsMappedAgain: a commit that maps a grown file again waits for readers, and new readers wait
+// for it. None of them waits for ever.
+func TestLookupsWhileTheFileIsMappedAgain(t *testing.T) {
+	c := openAt(t, filepath.Join(testkit.RamDir(t), "cache.db"))
+	remember(t, c, 1, 0, 2000)
+	require.NoError(t, c.dirs.SetLiveSnapshots([]format.ID{id(1)}))
+	var stop atomic.Bool
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for !stop.Load() {
+				if _, _, err := c.dirs.Lookup(key(1), nil); !assert.NoError(t, err) {
+					return
+				}
+			}
+		})
+	}
+	large := make([]byte, 16<<20) // the file is mapped for 64 MiB at first
+	for i := range 12 {
+		require.NoError(t, c.Update("grow", func(tx *bolt.Tx) error {
+			return cachefile.PutValue(tx, fmt.Sprint("large ", i), large)
+		}))
+	}
+	stop.Store(true)
+	all.Wait()
 }
 
 // TestGiveUp: a file that this run has made is gone at once, during lookups too, and another may take its name. One

@@ -26,7 +26,7 @@ type Mapping struct {
 // not larger than the bound stay. Otherwise each of them has a part of the bound, in proportion to its size.
 type residence struct {
 	of       *Mapping
-	size     int64 // bytes that of counts for this file; 0: it has grown since
+	size     atomic.Int64 // bytes that of counts for this file; 0: it has grown since
 	touches  atomic.Int64
 	released atomic.Int64 // number of calls of release
 }
@@ -36,14 +36,14 @@ func (r *residence) share(of *Mapping, size int64) {
 	if of == nil {
 		of, size = &Mapping{}, 0 // the size of the file follows from each transaction
 	}
-	r.of, r.size = of, size
+	r.of = of
+	r.size.Store(size)
 	of.total.Add(size)
 }
 
 func (r *residence) forget() {
 	if r.of != nil {
-		r.of.total.Add(-r.size)
-		r.size = 0
+		r.of.total.Add(-r.size.Swap(0))
 	}
 }
 
@@ -56,11 +56,12 @@ func (r *residence) allowed(tx *bolt.Tx) (bytes int64, all bool) {
 	if limit == 0 {
 		limit = residentMax
 	}
-	if r.size == 0 {
+	size := r.size.Load()
+	if size == 0 {
 		return limit, tx.Size() <= limit
 	}
 	total := max(r.of.total.Load(), 1)
-	return int64(float64(limit) * float64(r.size) / float64(total)), total <= limit
+	return int64(float64(limit) * float64(size) / float64(total)), total <= limit
 }
 
 // touched counts n accesses to random places of the file and releases the mapping after enough of them. The caller is

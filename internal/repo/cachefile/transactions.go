@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"io"
 	"os"
+	"reflect"
 	"runtime/debug"
 	"sync"
 
@@ -16,16 +17,17 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// transactions begins and ends transactions on a file that may be damaged, truncated or overwritten at any time.
+// transactions begins transactions on a file that may be damaged, truncated or overwritten at any time.
 //
 // bbolt panics on an invalid page, and an access beyond the end of a truncated file raises SIGBUS. guard recovers
-// both. But a panic inside Begin leaves bbolt's locks taken, and a later Begin, Rollback or Close would wait for them
-// forever. Therefore begin verifies a meta page with pread first. A file that panics all the same is leaked: it is not
-// begun, ended or closed again. beginning keeps another goroutine from waiting for those locks in that moment.
+// both. But a panic inside Begin leaves bbolt's locks taken, and a later Rollback or Commit would wait for them
+// forever. Therefore begin verifies a meta page with pread first, and releases the locks if Begin panics all the
+// same. A lock of our own around Rollback cannot replace that: a call that maps the file again, or closes it, waits
+// for open transactions while new ones wait in Begin.
 type transactions struct {
-	writing   sync.Mutex         // held by a write transaction, begun before beginning
-	beginning sync.Mutex         // held while a transaction begins or ends
-	meta      [metaSize + 8]byte // buffer for a meta page and its checksum
+	writing   sync.Mutex         // held by a write transaction
+	beginning sync.Mutex         // held while a transaction begins
+	meta      [metaSize + 8]byte // buffer for a meta page and its checksum; guarded by beginning
 }
 
 const (
@@ -47,18 +49,24 @@ func (f *File) begin(writable bool) (tx *bolt.Tx, err error) {
 	defer func() {
 		if tx == nil && err == nil { // a panic
 			f.damaged.Store(true)
+			if !writable {
+				unlock(f.db)
+			}
 		}
 	}()
 	return f.db.Begin(writable)
 }
 
-// end ends a transaction without changes. A committed one is left alone, and so is one of a damaged file.
+// unlock releases the locks that a read transaction holds when it panics in Begin, which happens while it reads the
+// meta pages. A write transaction releases its own.
+func unlock(db *bolt.DB) {
+	locks := reflect.ValueOf(db).Elem()
+	(*sync.RWMutex)(locks.FieldByName("mmaplock").Addr().UnsafePointer()).RUnlock()
+	(*sync.Mutex)(locks.FieldByName("metalock").Addr().UnsafePointer()).Unlock()
+}
+
+// end ends a transaction without changes. A committed one is left alone.
 func (f *File) end(tx *bolt.Tx) error {
-	f.txs.beginning.Lock()
-	defer f.txs.beginning.Unlock()
-	if f.damaged.Load() {
-		return nil
-	}
 	if err := tx.Rollback(); err != nil && tx.DB() != nil {
 		return err
 	}
