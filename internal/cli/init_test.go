@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -64,7 +65,7 @@ func TestChunkSizeOfInitHoldsForLaterBackups(t *testing.T) {
 	}
 	first := count()
 	require.InDelta(t, 16, first.BlobCount, 6, "chunks, and a few trees")
-	require.NoError(t, os.WriteFile(file, append(content, 1), 0o600))
+	require.NoError(t, os.WriteFile(file, slices.Concat(content, []byte{1}), 0o600))
 	as("two", "backup", "--policy", "important", file)
 	require.LessOrEqual(t, count().BlobCount, first.BlobCount+6, "the last chunk, and trees")
 	require.Contains(t, as("two", "stats", "--mode", "repository"), "1.00 MiB on average")

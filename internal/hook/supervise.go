@@ -46,7 +46,7 @@ func Supervise(line string) int {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	select {
-	case <-ended:
+	case <-ended: //nolint:errcheck // its state says how
 	case grace := <-gone:
 		endGroup(cmd.Process.Pid, grace)
 		<-ended //nolint:errcheck // it ended by a signal

@@ -3,8 +3,6 @@ package localfs
 import "github.com/tidemark-backup/tidemark/pkg/format/tree"
 
 // birthOf returns the birth time. XNU returns zero if the file system has none (vn_stat_noauth of vfs_vnops.c).
-//
-//nolint:unused // on Linux, where its test runs
 func birthOf(sec, nsec int64) tree.Time {
 	if sec == 0 && nsec == 0 {
 		return tree.Time{Sec: UnknownTime}
@@ -14,8 +12,6 @@ func birthOf(sec, nsec int64) tree.Time {
 
 // mayOpen reports whether opening an object by its name for its attributes has no side effect on macOS. Opening a
 // device has one, a dataless object is fetched, a fifo wakes its writer, and a socket cannot be opened.
-//
-//nolint:unused // on Linux, where its test runs
 func mayOpen(st *Stat) bool {
 	switch st.Type {
 	case tree.File, tree.Dir, tree.Symlink:
@@ -25,8 +21,6 @@ func mayOpen(st *Stat) bool {
 }
 
 // ownedBySystem reports whether macOS sets an extended attribute by itself, and lets no program set or remove it.
-//
-//nolint:unused // as above
 func ownedBySystem(name string) bool {
 	return name == "com.apple.provenance" || name == "com.apple.macl" || name == "com.apple.rootless"
 }

@@ -16,5 +16,5 @@ func (f *File) position(size uint64) (at uint64, ok bool) {
 	return 0, false
 }
 
-// HolesAreTrue: holes that a file system reports are believed.
+// HolesAreTrue is whether holes that a file system reports are believed.
 const HolesAreTrue = true

@@ -178,7 +178,7 @@ func (j *job) finishFile(f *file) error {
 		if held, err = w.Dup(); err != nil {
 			return err
 		}
-		defer held.Close()
+		defer held.Close() //nolint:errcheck // it sets flags only
 	}
 	in, err := j.handles.get(f.dir)
 	if err != nil {

@@ -46,8 +46,8 @@ func Forgotten(ctx context.Context, r *repo.Repository) ([]repo.Listed, error) {
 	var left []repo.Listed
 	for i := range forgotten {
 		l := &forgotten[i]
-		back := string(content(undone(l).Snapshot))
-		if last[back] == l && !there[back] && !there[string(content(l.Snapshot))] {
+		back := content(undone(l).Snapshot)
+		if last[string(back)] == l && !there[string(back)] && !there[string(content(l.Snapshot))] {
 			left = append(left, *l)
 		}
 	}

@@ -200,7 +200,7 @@ func (s *Store) listDir(ctx context.Context, path string, visit func(fs.DirEntry
 		case errors.Is(err, io.EOF):
 			return nil
 		case errors.Is(err, fs.ErrNotExist): // the folder itself was removed
-			// nolint:errorlint // no file is missing
+			//nolint:errorlint // no file is missing
 			return fmt.Errorf("%w: the folder was removed while it was read: %v", store.ErrTemporary, err)
 		case errors.Is(err, unix.ENOTDIR):
 			return fmt.Errorf("%s is a file, where the repository has a folder: rename it, put the folder back from a copy of "+

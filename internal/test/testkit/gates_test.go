@@ -23,7 +23,7 @@ func TestWatchGatesFindsAGateThatIsEnteredTwice(t *testing.T) {
 	w := &nosy{}
 	w.gate = iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings(), Watcher: w})
 	pass := w.gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
-	go pass.Begin(t.Context(), iopolicy.Op{}) //nolint:errcheck // it never returns
+	go pass.Begin(t.Context(), iopolicy.Op{})
 	var found []string
 	require.Eventually(t, func() bool {
 		found = stuckGates(stacks())

@@ -20,8 +20,6 @@ type iopolParam struct{ scope, kind, policy int32 }
 
 // fetchNothing has the kernel refuse what would fetch the content of a dataless object, with EDEADLK. A kernel without
 // that policy (EINVAL) has no dataless objects.
-//
-//nolint:unused // on Linux, where its test runs
 func fetchNothing(iopolicysys func(command uintptr, param *iopolParam) error) error {
 	err := iopolicysys(iopolSet, &iopolParam{iopolScopeProcess, iopolTypeDataless, iopolDatalessOff})
 	if errors.Is(err, unix.EINVAL) {
