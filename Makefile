@@ -41,7 +41,7 @@ LDFLAGS = -s -w -buildid= -X $(STAMP).version=$(VERSION) -X $(STAMP).commit=$(CO
 ARCH    ?= $(shell $(GO) env GOARCH)
 OUT     ?= bin/packages
 
-.PHONY: build release share package packages reproduce test race vet lint fuzz fuzz-list soak bench bench-peers bench-policy bench-scale bench-share bench-auto bench-picture bench-curve bench-trace screens systemd docs cover
+.PHONY: build release share package packages reproduce test race vet lint fuzz fuzz-list soak bench bench-peers bench-policy bench-scale bench-share bench-picture bench-curve bench-trace screens systemd docs cover
 
 build:                  ## bin/tidemark
 	$(GO) build -trimpath -o bin/tidemark ./cmd/tidemark
@@ -126,10 +126,6 @@ bench-scale:            ## time, memory and sizes against the number of files; F
 bench-share:            ## a repository on a share, with a Samba of its own; PARTS=packs,line,...
 	@mkdir -p bin
 	$(GO) run ./cmd/tidemark-bench share -only "$(PARTS)" -json bin/bench-share.json
-
-bench-auto:             ## the tuner beside fixed numbers, where one resource is slow; PARTS=target,...; needs root
-	@mkdir -p bin
-	$(GO) run ./cmd/tidemark-bench auto -only "$(PARTS)" -runs $(RUNS) -json bin/bench-auto.json
 
 bench-picture:          ## the picture of the README: records a backup that yields, and draws it; needs root
 	$(GO) run ./cmd/tidemark-bench picture

@@ -1,5 +1,4 @@
-// Command tidemark-bench measures tidemark: beside other programs, beside a foreground, at scale, on a share, and where
-// one resource is slow. docs/measurements/2026-11-performance.md says how to run it.
+// Command tidemark-bench measures tidemark: beside other programs, beside a foreground, at scale, and on a share. docs/measurements/2026-11-performance.md says how to run it.
 package main
 
 import (
@@ -7,7 +6,6 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/tidemark-backup/tidemark/internal/bench/auto"
 	"github.com/tidemark-backup/tidemark/internal/bench/kit"
 	"github.com/tidemark-backup/tidemark/internal/bench/peers"
 	"github.com/tidemark-backup/tidemark/internal/bench/picture"
@@ -22,7 +20,6 @@ const usage = `usage: tidemark-bench COMMAND [flags]
   policy   a foreground and a backup beside each other, under each I/O policy
   scale    time, memory and sizes with very many small files
   share    a repository on an SMB share
-  auto     the tuner beside fixed numbers of workers, where one resource is slow
   picture  record a backup beside a program that comes and goes, and draw it for the README
 
 tidemark-bench COMMAND -h lists the flags. Stages by themselves: go test -bench . ./internal/bench/stages
@@ -34,7 +31,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	commands := map[string]func(context.Context, []string) error{
-		"peers": peers.Run, "policy": policy.Run, "scale": scale.Run, "share": share.Run, "auto": auto.Run,
+		"peers": peers.Run, "policy": policy.Run, "scale": scale.Run, "share": share.Run,
 		"picture":       picture.Run,
 		peers.StartWord: peers.Start, kit.Word: kit.Print, // in processes of their own
 	}

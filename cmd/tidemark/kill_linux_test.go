@@ -59,7 +59,7 @@ func TestKillOfARunAndItsSupervisor(t *testing.T) {
 	opt := s.options(fmt.Sprintf(`BEFORECOMMAND "sh %s"`, s.at("before")),
 		fmt.Sprintf(`AFTERCOMMAND "echo after >> %s"`, s.at("log")))
 	begun := 0
-	for round := range testkit.Rounds(1, 24, 200) {
+	for round := range testkit.Rounds(1, 24, 60) {
 		s.write("log", nil)
 		s.write("source/big", random(1<<20)) // so that the upload takes longer than until it is killed
 		cmd := exec.Command("tidemark", s.backup(append(slow("upload"), "--option-file", opt)...)...)
