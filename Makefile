@@ -23,7 +23,7 @@ MADE    ?=
 UNLOCK  ?= passphrase
 
 # Tests of these packages that take long and in which goroutines meet no more than elsewhere: without the detector only.
-LONE = ^(TestFullCacheDisk|TestFullRestoreTarget|TestHealedCopyStaysTheOneThatCounts|TestEveryOperationOfPruneFails)$$
+LONE = ^(TestFullCacheDisk|TestFullRestoreTarget|TestHealedCopyStaysTheOneThatCounts|TestEveryOperationOfPruneFails|TestHalfAPruneAndFalseMarks|TestNoCommandBelievesAPartOfAList|TestBackupStoresLostPacksAgain|TestRepairIndex|TestOlderPacksComeBack)$$
 
 # Packages in which several goroutines meet.
 SOAK = 10m

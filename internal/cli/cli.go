@@ -198,6 +198,7 @@ func (a *app) commands() []maker {
 		{name: "find", make: a.findCommand},
 		{name: "diff", make: a.diffCommand},
 		{name: "dump", make: a.dumpCommand},
+		{name: "mount", make: a.mountCommand},
 		{name: "restore", make: a.restoreCommand},
 		{name: "check", make: a.checkCommand},
 		{name: "stats", make: a.statsCommand},

@@ -155,6 +155,7 @@ func (a *app) openOptions() repo.OpenOptions {
 	opt := repo.OpenOptions{Cache: repo.CacheOptions{Dir: c.Dir, Temporary: !c.Enabled || c.Dir == ""},
 		Notify: a.print.Note,
 		Warn:   a.warnAlways, Gate: a.gate}
+	opt.Cache.Frames = a.task.frames
 	at, err := a.location()
 	if c.MaxNamed || err == nil && isRemote(at, a.devices) {
 		opt.Cache.TreeFrames = c.MaxBytes

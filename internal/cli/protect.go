@@ -5,10 +5,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/mount"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
 
 // identity identifies a directory under any name.
@@ -38,6 +41,19 @@ func (a *app) protect(src *backup.Source) error {
 			known[identity{st.Dev, st.Ino}] = true
 		}
 		dir.Release()
+	}
+	mounts, err := localfs.Mounts()
+	if err != nil {
+		return err
+	}
+	for _, m := range mounts {
+		if m.Type != mount.Type {
+			continue
+		}
+		protected = append(protected, options.Protected{Path: m.Path, Why: "a mount of snapshots"})
+		if slices.ContainsFunc(a.task.sources, func(source string) bool { return within(m.Path, source) }) {
+			a.print.Note(human.Printable(m.Path) + " is left out: snapshots are mounted there")
+		}
 	}
 	src.Skip = func(dev, ino uint64) bool { return known[identity{dev, ino}] }
 	set, warnings, err := a.spec.Rules(os.ReadFile, a.Env, protected...)

@@ -27,6 +27,7 @@ type task struct {
 	uploads int            // of a backup; 0: not known yet
 	opened  []usedCache    // recorded at the end of the run
 	limiter *limit.Limiter // of all repositories of the run; nil: no limits
+	frames  int            // bytes of opened frames that a repository keeps; 0: as usual
 	job     control.Status // what does not change while it is shown
 
 	mu      sync.Mutex

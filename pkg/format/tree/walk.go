@@ -28,7 +28,7 @@ type walker struct {
 // page visits the nodes beneath a page and returns their number. A page below the root must have that level and end
 // with the name last, as in its branch.
 func (w *walker) page(ctx context.Context, id format.ID, level int, last string) (nodes uint64, err error) {
-	pg, err := loadPage(ctx, w.load, id, level)
+	pg, err := LoadPage(ctx, w.load, id, level)
 	if err != nil {
 		return 0, err
 	}
@@ -60,8 +60,8 @@ func (w *walker) page(ctx context.Context, id format.ID, level int, last string)
 	return nodes + uint64(len(pg.Nodes)), nil
 }
 
-// loadPage loads a page of that level; -1: of any level, for a root.
-func loadPage(ctx context.Context, load Load, id format.ID, level int) (*Page, error) {
+// LoadPage loads a page of that level; -1: of any level, for a root.
+func LoadPage(ctx context.Context, load Load, id format.ID, level int) (*Page, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func loadPage(ctx context.Context, load Load, id format.ID, level int) (*Page, e
 // Lookup returns the node with that name, or nil if the directory has none. It loads one page of each level.
 func Lookup(ctx context.Context, load Load, root format.ID, name string) (*Node, error) {
 	for id, level := root, -1; ; level-- {
-		pg, err := loadPage(ctx, load, id, level)
+		pg, err := LoadPage(ctx, load, id, level)
 		if err != nil {
 			return nil, err
 		}

@@ -1,0 +1,170 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-backup/tidemark/internal/browse"
+	"github.com/tidemark-backup/tidemark/internal/mount"
+	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/view"
+)
+
+// mountFrames is how many bytes of opened frames a mount keeps in memory.
+const mountFrames = 96 << 20
+
+func (a *app) mountCommand() *cobra.Command {
+	var filter filterFlags
+	var others bool
+	c := a.command(&cobra.Command{
+		Use:   "mount [flags] DIR [SNAPSHOT[:/PATH]]",
+		Short: "Show snapshots as files in a directory",
+		Long: `Mounts the repository, or one snapshot, read-only at an empty directory, until Ctrl-C or 'fusermount3 -u DIR'.
+
+    latest             a link to the newest snapshot
+    snapshots/TIME     each snapshot
+    hosts/NAME/TIME    links to those of a host
+    tags/NAME/TIME     links to those with a tag
+
+New snapshots appear within half a minute. A mount delays no backup and keeps no snapshot: when a prune removes the data
+of a snapshot that was forgotten, reading it fails. Only the user who mounts can enter, unless --allow-other is given.
+It needs FUSE: on Debian the package fuse3, on macOS macFUSE (not tested there yet).`,
+		Example: `  tidemark mount ~/snapshots
+  tidemark mount /mnt latest:/home/ann`,
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: a.mountArgs,
+	}, func(ctx context.Context, args []string) (err error) {
+		dir, err := a.mountPoint(args[0])
+		if err != nil {
+			return err
+		}
+		a.task.frames = mountFrames
+		r, err := a.open(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, r.Close()) }()
+		root, err := rootOf(ctx, r, args[1:], filter.filter())
+		if err != nil {
+			return err
+		}
+		return mount.Serve(ctx, dir, root, r, mount.Options{
+			AllowOther: others, Source: r.Store().Location(), Notify: a.print.Note,
+		}, func() {
+			a.print.Show(fmt.Sprintf("Mounted at %s. Press Ctrl-C to unmount.\n", human.Printable(dir)))
+		})
+	}, options.GroupPolicy)
+	filter.register(c.Flags())
+	c.Flags().BoolVar(&others, "allow-other", false, "let other users enter, as the modes of the files allow")
+	return c
+}
+
+// mountArgs completes a directory, then a snapshot.
+func (a *app) mountArgs(c *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	}
+	return a.snapshotArgs(2)(c, args, word)
+}
+
+// rootOf returns what is mounted: all snapshots that pass the filter, or the directory that an argument names.
+func rootOf(ctx context.Context, r *repo.Repository, args []string, filter repo.Filter) (view.Entry, error) {
+	if len(args) == 0 {
+		list := func(ctx context.Context) ([]view.Snapshot, error) { return viewed(ctx, r, filter) }
+		if _, err := list(ctx); err != nil {
+			return view.Entry{}, err
+		}
+		return view.NewRepository(r, list, time.Now).Root(), nil
+	}
+	found, sub, err := find(ctx, r, args[0], filter)
+	if err != nil {
+		return view.Entry{}, err
+	}
+	n, err := browse.Resolve(ctx, r, found.Snapshot.Tree, sub)
+	if err != nil {
+		return view.Entry{}, err
+	}
+	if n.Subtree.IsZero() {
+		return view.Entry{}, usagef("%s is no directory: dump it, or mount the directory it is in", sub)
+	}
+	return view.NewTrees(r).Root(found.ID, n.Subtree), nil
+}
+
+// viewed lists the snapshots that can be read, oldest first.
+func viewed(ctx context.Context, r *repo.Repository, filter repo.Filter) ([]view.Snapshot, error) {
+	all, err := r.Snapshots(ctx)
+	var list []view.Snapshot
+	for _, l := range all {
+		if l.Err == nil && filter.Match(l.Snapshot) {
+			sn := l.Snapshot
+			list = append(list, view.Snapshot{ID: l.ID, Tree: sn.Tree, Time: time.Unix(sn.Time.Sec, int64(sn.Time.Nsec)),
+				Host: sn.Host, Tags: sn.Tags, Partial: sn.Partial})
+		}
+	}
+	return list, err
+}
+
+// mountPoint checks a mount point: a directory that is empty and neither above nor below anything in use.
+func (a *app) mountPoint(path string) (string, error) {
+	dir := resolve(path)
+	if held, err := os.ReadDir(dir); err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			return "", usagef("%s does not exist: make it, or name another directory", human.Printable(path))
+		}
+		return dir, nil // Serve says more about a mount whose program has ended
+	} else if len(held) > 0 {
+		return "", usagef("%s is not empty: name an empty directory", human.Printable(path))
+	}
+	at, err := a.location()
+	if err != nil {
+		return "", err
+	}
+	used := map[string]string{at.Folder: "the repository", a.spec.Cache().Dir: "the cache"}
+	jobs, err := a.jobs(0)
+	if err == nil {
+		for _, j := range jobs {
+			status, err := j.Status(context.Background())
+			if err != nil {
+				continue // it has ended
+			}
+			for _, source := range status.Sources {
+				used[source] = "a source of a running backup"
+			}
+		}
+	}
+	for path, what := range used {
+		if path == "" {
+			continue
+		}
+		if path = resolve(path); contains(dir, path) || contains(path, dir) {
+			return "", usagef("%s is above or below %s, which is %s: name a directory elsewhere", human.Printable(dir),
+				human.Printable(path), what)
+		}
+	}
+	return dir, nil
+}
+
+// contains reports whether a directory is another or above it, by device and inode of each, so under any name.
+func contains(dir, other string) bool {
+	at, err := os.Stat(dir)
+	if err != nil {
+		return false
+	}
+	for {
+		if info, err := os.Stat(other); err == nil && os.SameFile(at, info) {
+			return true
+		}
+		if other == filepath.Dir(other) {
+			return false
+		}
+		other = filepath.Dir(other)
+	}
+}

@@ -1,0 +1,99 @@
+// Package mount shows a tree of package view in the file system, through FUSE.
+//
+// The kernel names an object by a node number. Here it is the number of a directory and the number of the entry in it, so
+// memory is needed for the directories that the kernel remembers, and none for their entries:
+//
+//	node number = directory << 32 | 1              the directory itself
+//	              directory << 32 | 2 + entry      one of its entries that is no directory
+//
+// Snapshots do not change, so the kernel may keep all that it has seen of them.
+package mount
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/tidemark-backup/tidemark/internal/view"
+)
+
+// ErrStale: the mount point has a mount whose program has ended.
+var ErrStale = errors.New("a program that has ended left its mount there")
+
+// Type is the type of these mounts in the mount table.
+const Type = "fuse.tidemark"
+
+const (
+	// forever is how long the kernel keeps what does not change, and brief what does.
+	forever = 365 * 24 * time.Hour
+	brief   = time.Second
+	// transfer is the largest read, in bytes: the most that Linux sends.
+	transfer = 1 << 20
+	// patience is how long a mount that is in use is tried again before it is detached.
+	patience = time.Second
+)
+
+// Options are what a mount may have.
+type Options struct {
+	AllowOther bool   // other users may enter, as far as the modes of the files let them
+	Source     string // shown in the mount table
+	// Notify receives one line for each object that cannot be read, and about a mount that is in use at the end.
+	Notify func(text string)
+}
+
+// Serve mounts root at dir, calls mounted, and serves until the context ends or the mount is removed. A mount that is in
+// use when the context ends is detached: programs that use it get errors. The error wraps ErrStale if dir is a mount
+// whose program has ended.
+func Serve(ctx context.Context, dir string, root view.Entry, from view.Reader, opt Options, mounted func()) error {
+	if _, err := os.Stat(dir); errors.Is(err, syscall.ENOTCONN) {
+		return fmt.Errorf("%s: %w: remove it with 'fusermount3 -u %s' and try again", dir, ErrStale, dir)
+	}
+	s := newServer(root, from, opt.Notify)
+	with := &fuse.MountOptions{
+		AllowOther: opt.AllowOther, FsName: opt.Source, Name: "tidemark", MaxWrite: transfer, MaxReadAhead: transfer,
+		EnableSymlinkCaching: false, ExplicitDataCacheControl: true, MaxBackground: 64,
+		Logger: log.New(io.Discard, "", 0),
+	}
+	if opt.AllowOther {
+		with.Options = append(with.Options, "default_permissions")
+	}
+	readOnly(with)
+	server, err := fuse.NewServer(s, dir, with)
+	if err != nil {
+		return fmt.Errorf("mount at %s: %w", dir, err)
+	}
+	served := make(chan struct{})
+	go func() {
+		server.Serve()
+		close(served)
+	}()
+	if err := server.WaitMount(); err != nil {
+		return fmt.Errorf("mount at %s: %w", dir, errors.Join(err, server.Unmount()))
+	}
+	mounted()
+	select {
+	case <-served:
+		return nil
+	case <-ctx.Done():
+	}
+	for end := time.Now().Add(patience); ; {
+		if err = server.Unmount(); err == nil {
+			return nil
+		}
+		if time.Now().After(end) {
+			break
+		}
+	}
+	opt.Notify(fmt.Sprintf("%s is in use: programs that use it get errors now", dir))
+	if err := detach(dir); err != nil {
+		return fmt.Errorf("unmount %s: %w", dir, err)
+	}
+	return nil
+}

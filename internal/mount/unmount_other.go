@@ -1,0 +1,13 @@
+//go:build !linux
+
+package mount
+
+import (
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+func readOnly(opt *fuse.MountOptions) { opt.Options = append(opt.Options, "ro") }
+
+// detach removes a mount that is in use.
+func detach(dir string) error { return unix.Unmount(dir, unix.MNT_FORCE) }

@@ -1,0 +1,270 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sort"
+	"sync"
+
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// ErrNoContent: the snapshot has no content of the file, because it could not be read, or changed all the time.
+var ErrNoContent = errors.New("the snapshot does not have its content")
+
+const (
+	// chunksAhead is how many chunks are loaded at once ahead of reads that go on in order, and bytesAhead how far, which
+	// hides the latency of a remote store.
+	chunksAhead = 4
+	bytesAhead  = 8 << 20
+	// near is how far from the end of the last read the next one may begin and still count as going on: the kernel
+	// sends the parts of one read ahead in any order.
+	near = 1 << 20
+)
+
+// File is the content of a file. It is safe for concurrent use.
+type File struct {
+	from    Reader
+	size    uint64
+	content tree.Content
+	ahead   context.Context
+	stop    context.CancelFunc
+	slots   chan struct{} // one per chunk that is being loaded ahead
+
+	mu     sync.Mutex
+	last   piece  // part of the list of chunks that was used last
+	blob   []byte // chunk that was read last, with its ID: a reader verifies it each time it delivers it
+	blobID format.ID
+	next   uint64 // end of the last read
+	loaded uint64 // end of what was loaded ahead
+}
+
+// piece is a part of a list of chunks: chunks[i] begins at starts[i].
+type piece struct {
+	from, to uint64
+	chunks   []tree.Chunk
+	starts   []uint64
+}
+
+// NewFile returns the content of a file, without reading anything. The error is ErrNoContent if there is none.
+func NewFile(from Reader, n *tree.Node) (*File, error) {
+	if n.Outcome == tree.Skipped || n.Outcome == tree.Unreadable {
+		return nil, ErrNoContent
+	}
+	f := &File{from: from, size: n.Size, content: n.Content, slots: make(chan struct{}, chunksAhead)}
+	f.ahead, f.stop = context.WithCancel(context.Background())
+	return f, nil
+}
+
+// Close ends reading ahead.
+func (f *File) Close() { f.stop() }
+
+// ReadAt fills p with the content from that offset. It returns fewer bytes, with io.EOF, only at the end of the file.
+// Errors are those of the reader; bytes before the chunk that failed are returned.
+func (f *File) ReadAt(ctx context.Context, p []byte, at uint64) (n int, err error) {
+	if at >= f.size {
+		return 0, io.EOF
+	}
+	end := min(f.size, at+uint64(len(p)))
+	if len(f.content.Inline) > 0 {
+		n = copy(p, f.content.Inline[min(at, uint64(len(f.content.Inline))):])
+	} else {
+		f.readAhead(at, end)
+		for at+uint64(n) < end && err == nil {
+			var m int
+			m, err = f.readChunk(ctx, p[n:end-at], at+uint64(n))
+			n += m
+		}
+	}
+	if err == nil && n < len(p) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// readChunk fills p from the chunk or hole at that offset, up to its end.
+func (f *File) readChunk(ctx context.Context, p []byte, at uint64) (int, error) {
+	c, start, err := f.find(ctx, at)
+	if err != nil {
+		return 0, err
+	}
+	p = p[:min(uint64(len(p)), start+c.Len-at)]
+	if c.IsHole() {
+		clear(p)
+		return len(p), nil
+	}
+	blob, err := f.load(ctx, c)
+	if err != nil {
+		return 0, err
+	}
+	return copy(p, blob[at-start:]), nil
+}
+
+func (f *File) load(ctx context.Context, c tree.Chunk) ([]byte, error) {
+	f.mu.Lock()
+	blob, id := f.blob, f.blobID
+	f.mu.Unlock()
+	if id == c.ID && uint64(len(blob)) == c.Len {
+		return blob, nil
+	}
+	blob, err := f.from.LoadBlob(ctx, c.ID)
+	if err != nil {
+		return nil, err
+	}
+	if uint64(len(blob)) != c.Len {
+		return nil, fmt.Errorf("blob %s has %d bytes, the file says %d: %w", c.ID.Short(), len(blob), c.Len,
+			format.ErrCorrupt)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.blob, f.blobID = blob, c.ID
+	return blob, nil
+}
+
+// find returns the chunk at an offset below the size, and where it begins. What lies beyond all chunks is a hole.
+func (f *File) find(ctx context.Context, at uint64) (tree.Chunk, uint64, error) {
+	f.mu.Lock()
+	in := f.last
+	f.mu.Unlock()
+	if at < in.from || at >= in.to {
+		var err error
+		if in, err = f.piece(ctx, at); err != nil {
+			return tree.Chunk{}, 0, err
+		}
+		f.mu.Lock()
+		f.last = in
+		f.mu.Unlock()
+	}
+	i := sort.Search(len(in.starts), func(i int) bool { return in.starts[i] > at }) - 1
+	return in.chunks[i], in.starts[i], nil
+}
+
+// piece reads the part of the list of chunks with that offset.
+func (f *File) piece(ctx context.Context, at uint64) (piece, error) {
+	if f.content.List.IsZero() {
+		return f.made(0, f.content.Chunks, at), nil
+	}
+	begin := uint64(0)
+	for id, level := f.content.List, -1; ; level-- {
+		blob, err := f.from.LoadBlob(ctx, id)
+		if err != nil {
+			return piece{}, fmt.Errorf("load list page %s: %w", id.Short(), err)
+		}
+		p, err := tree.DecodeListPage(blob)
+		if err == nil && level >= 0 && p.Level != level {
+			err = fmt.Errorf("level %d, want %d: %w", p.Level, level, format.ErrCorrupt)
+		}
+		if err != nil {
+			return piece{}, fmt.Errorf("list page %s: %w", id.Short(), err)
+		}
+		if p.Level == 0 {
+			return f.made(begin, p.Chunks, at), nil
+		}
+		i := 0
+		for ; i < len(p.Children) && at-begin >= p.Children[i].Bytes; i++ {
+			begin += p.Children[i].Bytes
+		}
+		if i == len(p.Children) {
+			return f.made(begin, nil, at), nil
+		}
+		id, level = p.Children[i].ID, p.Level
+	}
+}
+
+// made makes a piece of chunks that begin at an offset. If they end at or before at, a hole up to the end of the file
+// follows.
+func (f *File) made(begin uint64, chunks []tree.Chunk, at uint64) piece {
+	in := piece{from: begin, to: begin, chunks: chunks[:len(chunks):len(chunks)]}
+	for _, c := range chunks {
+		in.starts = append(in.starts, in.to)
+		in.to += c.Len
+	}
+	if in.to <= at {
+		in.chunks = append(in.chunks, tree.Chunk{Len: f.size - in.to})
+		in.starts, in.to = append(in.starts, in.to), f.size
+	}
+	return in
+}
+
+// Seek returns the offset of the next hole at or after an offset, or of the next data. The end of the file is a hole. The
+// error is io.EOF at and beyond the end, and where no data follows.
+func (f *File) Seek(ctx context.Context, at uint64, hole bool) (uint64, error) {
+	if at >= f.size {
+		return 0, io.EOF
+	}
+	if len(f.content.Inline) > 0 {
+		if hole {
+			at = f.size
+		}
+		return at, nil
+	}
+	for at < f.size {
+		c, start, err := f.find(ctx, at)
+		if err != nil {
+			return 0, err
+		}
+		if c.IsHole() == hole {
+			return at, nil
+		}
+		at = start + c.Len
+	}
+	if hole {
+		return f.size, nil
+	}
+	return 0, io.EOF
+}
+
+// Allocated returns how many bytes of a file are no holes, as far as its node says.
+func Allocated(n *tree.Node) uint64 {
+	if len(n.Content.Inline) > 0 || !n.Content.List.IsZero() {
+		return n.Size
+	}
+	data := uint64(0)
+	for _, c := range n.Content.Chunks {
+		if !c.IsHole() {
+			data += c.Len
+		}
+	}
+	return data
+}
+
+// readAhead loads the chunks behind a read that begins near where the last one ended. They stay in the memory of the
+// reader.
+func (f *File) readAhead(at, end uint64) {
+	f.mu.Lock()
+	goesOn := at+near >= f.next && at <= f.next+near
+	f.next = max(end, f.next)
+	if !goesOn {
+		f.next, f.loaded = end, end
+	}
+	f.loaded = max(f.loaded, end)
+	begin := f.loaded
+	f.mu.Unlock()
+	if !goesOn || begin >= f.size || begin > end+bytesAhead {
+		return
+	}
+	select {
+	case f.slots <- struct{}{}:
+	default:
+		return
+	}
+	go func() {
+		defer func() { <-f.slots }()
+		c, start, err := f.find(f.ahead, begin)
+		if err != nil {
+			return // the read itself will say it
+		}
+		f.mu.Lock()
+		mine := f.loaded < start+c.Len && f.loaded >= start
+		if mine {
+			f.loaded = start + c.Len
+		}
+		f.mu.Unlock()
+		if mine && !c.IsHole() {
+			_, _ = f.from.LoadBlob(f.ahead, c.ID)
+		}
+	}()
+}

@@ -1,0 +1,173 @@
+package view
+
+import (
+	"container/list"
+	"context"
+	"fmt"
+	"io/fs"
+	"sort"
+	"sync"
+
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// pagesKept is how many decoded pages of directories are kept. A page has some hundred nodes and about 64 KiB.
+const pagesKept = 64
+
+// Trees reads the directories of snapshots.
+type Trees struct {
+	from Reader
+
+	mu    sync.Mutex
+	pages map[format.ID]*list.Element // of *keptPage
+	order *list.List                  // used last first
+}
+
+type keptPage struct {
+	id   format.ID
+	page *tree.Page
+}
+
+// NewTrees returns the directories of the snapshots that from delivers.
+func NewTrees(from Reader) *Trees {
+	return &Trees{from: from, pages: make(map[format.ID]*list.Element), order: list.New()}
+}
+
+// Root returns the root folder of a snapshot with its entry.
+func (t *Trees) Root(snapshot, root format.ID) Entry {
+	n := &tree.Node{Type: tree.Dir, Mode: 0o755, Links: 1, Subtree: root}
+	at := inode("snapshot", snapshot)
+	return Entry{Inode: at, Node: n, Folder: &folder{trees: t, root: root, at: at, scope: at}}
+}
+
+// page returns a decoded page of that level; -1: of any level, for a root.
+func (t *Trees) page(ctx context.Context, id format.ID, level int) (*tree.Page, error) {
+	t.mu.Lock()
+	if e, ok := t.pages[id]; ok {
+		t.order.MoveToFront(e)
+		t.mu.Unlock()
+		return e.Value.(*keptPage).page, nil
+	}
+	t.mu.Unlock()
+	p, err := tree.LoadPage(ctx, t.from.LoadBlob, id, level)
+	if err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.pages[id] == nil {
+		t.pages[id] = t.order.PushFront(&keptPage{id, p})
+	}
+	for t.order.Len() > pagesKept {
+		delete(t.pages, t.order.Remove(t.order.Back()).(*keptPage).id)
+	}
+	return p, nil
+}
+
+// folder is a directory of a snapshot. The number of an entry is its rank in the order of names.
+type folder struct {
+	trees *Trees
+	root  format.ID
+	at    uint64 // inode number: the path in the snapshot, hashed
+	scope uint64 // inode number of the folder where the scope of its inode numbers begins
+}
+
+// Find descends one page of each level.
+func (f *folder) Find(ctx context.Context, name string) (Entry, error) {
+	before := uint64(0)
+	for id, level := f.root, -1; ; level-- {
+		p, err := f.trees.page(ctx, id, level)
+		if err != nil {
+			return Entry{}, err
+		}
+		if p.Level == 0 {
+			i := sort.Search(len(p.Nodes), func(i int) bool { return p.Nodes[i].Name >= name })
+			if i == len(p.Nodes) || p.Nodes[i].Name != name {
+				return Entry{}, fs.ErrNotExist
+			}
+			return f.entry(before+uint64(i), &p.Nodes[i]), nil
+		}
+		i := sort.Search(len(p.Children), func(i int) bool { return p.Children[i].Last >= name })
+		if i == len(p.Children) {
+			return Entry{}, fs.ErrNotExist
+		}
+		for _, left := range p.Children[:i] {
+			before += left.Nodes
+		}
+		id, level = p.Children[i].ID, p.Level
+	}
+}
+
+// Entry descends one page of each level.
+func (f *folder) Entry(ctx context.Context, number uint64) (Entry, error) {
+	p, first, err := f.leaf(ctx, number)
+	if err != nil {
+		return Entry{}, err
+	}
+	if p == nil {
+		return Entry{}, fs.ErrNotExist
+	}
+	return f.entry(number, &p.Nodes[number-first]), nil
+}
+
+func (f *folder) List(ctx context.Context, from uint64, visit func(Entry) bool) error {
+	for {
+		p, first, err := f.leaf(ctx, from)
+		if err != nil || p == nil {
+			return err
+		}
+		for i := from - first; i < uint64(len(p.Nodes)); i++ {
+			if !visit(f.entry(first+i, &p.Nodes[i])) {
+				return nil
+			}
+		}
+		from = first + uint64(len(p.Nodes))
+	}
+}
+
+// leaf returns the leaf page with the entry of that number, and the number of its first entry; nil beyond the end.
+func (f *folder) leaf(ctx context.Context, number uint64) (p *tree.Page, first uint64, err error) {
+	for id, level := f.root, -1; ; level-- {
+		if p, err = f.trees.page(ctx, id, level); err != nil {
+			return nil, 0, err
+		}
+		if p.Level == 0 {
+			if number-first >= uint64(len(p.Nodes)) {
+				return nil, 0, f.ended(level, id)
+			}
+			return p, first, nil
+		}
+		i := 0
+		for ; i < len(p.Children) && number-first >= p.Children[i].Nodes; i++ {
+			first += p.Children[i].Nodes
+		}
+		if i == len(p.Children) {
+			return nil, 0, nil
+		}
+		id, level = p.Children[i].ID, p.Level
+	}
+}
+
+// ended returns an error if the page, reached from a branch that counted its nodes, has fewer.
+func (f *folder) ended(level int, id format.ID) error {
+	if level < 0 {
+		return nil
+	}
+	return fmt.Errorf("tree page %s has fewer nodes than its branch says: %w", id.Short(), format.ErrCorrupt)
+}
+
+func (f *folder) entry(number uint64, n *tree.Node) Entry {
+	e := Entry{Number: number, Node: n, Inode: inode("path", f.at, n.Name)}
+	if n.Type == tree.Dir {
+		below := &folder{trees: f.trees, root: n.Subtree, at: e.Inode, scope: f.scope}
+		if n.Mount {
+			below.scope = e.Inode
+		}
+		e.Folder = below
+	} else if n.Links > 1 && n.Inode != 0 {
+		// A number may be used by another object later in the same backup: see tree.Object.
+		e.Inode = inode("object", f.scope, n.FS, n.Inode, uint8(n.Type), n.Size, n.ModTime.Sec, n.ModTime.Nsec)
+	}
+	return e
+}

@@ -1,0 +1,232 @@
+package view
+
+import (
+	"context"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
+
+// Fresh is how old the listing of snapshots may be when something looks at it. While nothing does, it is not renewed.
+const Fresh = 30 * time.Second
+
+// nameLayout names a snapshot by its time here. It has no colon, which other programs take for the end of a host name.
+const nameLayout = "2006-01-02_15-04-05"
+
+// Snapshot is a snapshot of the listing.
+type Snapshot struct {
+	ID, Tree format.ID
+	Time     time.Time
+	Host     string
+	Tags     []string
+	Partial  bool // not the latest one while there is another
+}
+
+// Repository is the tree of all snapshots: the link latest, and the folders snapshots, hosts and tags.
+type Repository struct {
+	trees *Trees
+	list  func(context.Context) ([]Snapshot, error)
+	now   func() time.Time
+
+	mu      sync.Mutex
+	listed  time.Time
+	folders map[string]*names // by path; "" is the root
+}
+
+// NewRepository returns the tree of the snapshots that list returns, oldest first. list is called when something looks
+// at the tree and the last listing is older than Fresh by the clock now.
+func NewRepository(from Reader, list func(context.Context) ([]Snapshot, error), now func() time.Time) *Repository {
+	r := &Repository{trees: NewTrees(from), list: list, now: now, folders: make(map[string]*names)}
+	r.folder("")
+	return r
+}
+
+// Root returns the root folder with its entry.
+func (r *Repository) Root() Entry {
+	return Entry{Inode: inode("name", ""), Node: directory(""), Folder: r.folders[""], Moves: true}
+}
+
+// names is a folder that exists in the view only. A name keeps its number when it goes and comes back.
+type names struct {
+	of      *Repository
+	path    string
+	numbers map[string]uint64
+	entries []*Entry // by number; nil: gone
+}
+
+func (f *names) Find(ctx context.Context, name string) (Entry, error) {
+	if err := f.of.refresh(ctx); err != nil {
+		return Entry{}, err
+	}
+	f.of.mu.Lock()
+	number, ok := f.numbers[name]
+	f.of.mu.Unlock()
+	if !ok {
+		return Entry{}, fs.ErrNotExist
+	}
+	return f.Entry(ctx, number)
+}
+
+func (f *names) Entry(_ context.Context, number uint64) (Entry, error) {
+	f.of.mu.Lock()
+	defer f.of.mu.Unlock()
+	if number >= uint64(len(f.entries)) || f.entries[number] == nil {
+		return Entry{}, fs.ErrNotExist
+	}
+	return *f.entries[number], nil
+}
+
+func (f *names) List(ctx context.Context, from uint64, visit func(Entry) bool) error {
+	if from == 0 {
+		if err := f.of.refresh(ctx); err != nil {
+			return err
+		}
+	}
+	f.of.mu.Lock()
+	entries := slices.Clone(f.entries)
+	f.of.mu.Unlock()
+	for ; from < uint64(len(entries)); from++ {
+		if entries[from] != nil && !visit(*entries[from]) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// refresh lists the snapshots if the listing is old. It fails only before the first success: an old listing is better
+// than none where the target is away.
+func (r *Repository) refresh(ctx context.Context) error {
+	r.mu.Lock()
+	now := r.now()
+	first, old := r.listed.IsZero(), now.Sub(r.listed) > Fresh
+	if old && !first {
+		r.listed = now // one caller asks, others go on with what there is
+	}
+	r.mu.Unlock()
+	if !old {
+		return nil
+	}
+	all, err := r.list(ctx)
+	if err != nil {
+		if first {
+			return err
+		}
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.listed = now
+	r.arrange(all)
+	return nil
+}
+
+// arrange makes the names of a listing.
+func (r *Repository) arrange(all []Snapshot) {
+	whole := map[string]bool{} // groups whose latest is a whole one
+	wanted := map[string]map[string]Entry{"": {}, "snapshots": {}, "hosts": {}, "tags": {}}
+	link := func(in, name, target string) {
+		if wanted[in] == nil {
+			wanted[in] = map[string]Entry{}
+		}
+		wanted[in][name] = Entry{Node: &tree.Node{Type: tree.Symlink, Mode: 0o777, Links: 1, Target: target,
+			Size: uint64(len(target))}}
+	}
+	for _, s := range all {
+		name := s.Time.Local().Format(nameLayout)
+		if _, taken := wanted["snapshots"][name]; taken {
+			name += "_" + s.ID.Short()
+		}
+		e := r.trees.Root(s.ID, s.Tree)
+		e.Node.ModTime = tree.Time{Sec: s.Time.Unix(), Nsec: uint32(s.Time.Nanosecond())}
+		e.Node.Changed = e.Node.ModTime
+		wanted["snapshots"][name] = e
+		groups := []string{"", "hosts/" + plain(s.Host)}
+		for _, tag := range s.Tags {
+			groups = append(groups, "tags/"+plain(tag))
+		}
+		for _, group := range groups {
+			target := strings.Repeat("../", strings.Count(group+"/", "/")) + "snapshots/" + name
+			if group == "" {
+				target = "snapshots/" + name
+			} else {
+				link(group, name, target)
+			}
+			if !s.Partial || !whole[group] {
+				link(group, "latest", target)
+				whole[group] = !s.Partial
+			}
+		}
+	}
+	for path := range wanted {
+		if above, name := cutLast(path); path != "" {
+			wanted[above][name] = Entry{Node: directory(name), Folder: r.folder(path)}
+		}
+	}
+	for path := range r.folders {
+		r.folders[path].set(wanted[path])
+	}
+}
+
+// set replaces the entries. Names that stay keep their numbers.
+func (f *names) set(wanted map[string]Entry) {
+	gone := slices.Clone(f.entries)
+	names := make([]string, 0, len(wanted))
+	for name := range wanted {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		e := wanted[name]
+		number, known := f.numbers[name]
+		if !known {
+			number = uint64(len(f.entries))
+			f.numbers[name] = number
+			f.entries = append(f.entries, nil)
+		} else {
+			gone[number] = nil
+		}
+		e.Number, e.Node.Name, e.Moves = number, name, true
+		if e.Inode == 0 {
+			e.Inode = inode("name", f.path, name)
+		}
+		f.entries[number] = &e
+	}
+	for number := range gone {
+		if gone[number] != nil {
+			f.entries[number] = nil
+		}
+	}
+}
+
+func (r *Repository) folder(path string) *names {
+	if r.folders[path] == nil {
+		r.folders[path] = &names{of: r, path: path, numbers: make(map[string]uint64)}
+	}
+	return r.folders[path]
+}
+
+func directory(name string) *tree.Node {
+	return &tree.Node{Name: name, Type: tree.Dir, Mode: 0o755, Links: 1}
+}
+
+// plain makes a host or a tag the name of a folder.
+func plain(text string) string {
+	text = strings.NewReplacer("/", "_", "\x00", "_").Replace(text)
+	if text == "" || text == "." || text == ".." {
+		return "_"
+	}
+	return text
+}
+
+// cutLast splits a path at its last slash.
+func cutLast(path string) (above, name string) {
+	if i := strings.LastIndexByte(path, '/'); i >= 0 {
+		return path[:i], path[i+1:]
+	}
+	return "", path
+}
