@@ -199,6 +199,7 @@ func (a *app) commands() []maker {
 		{name: "diff", make: a.diffCommand},
 		{name: "dump", make: a.dumpCommand},
 		{name: "mount", make: a.mountCommand},
+		{name: "serve", make: a.serveCommand, rare: true},
 		{name: "restore", make: a.restoreCommand},
 		{name: "check", make: a.checkCommand},
 		{name: "stats", make: a.statsCommand},

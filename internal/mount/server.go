@@ -120,7 +120,7 @@ func (s *server) hold(dir *directory, e view.Entry) uint64 {
 		return dir.number<<shift | (e.Number + firstLeaf)
 	}
 	d := dir.below[e.Number]
-	if d == nil {
+	if d == nil || d.entry.Inode != e.Inode { // a rewritten snapshot has the name of the one it replaces
 		s.lastDir++
 		d = &directory{number: s.lastDir, entry: e, above: dir, below: make(map[uint64]*directory)}
 		dir.below[e.Number] = d
@@ -141,7 +141,9 @@ func (s *server) Forget(node, lookups uint64) {
 	d.held -= min(lookups, d.held)
 	for d.held == 0 && len(d.below) == 0 && d != d.above {
 		delete(s.dirs, d.number)
-		delete(d.above.below, d.entry.Number)
+		if d.above.below[d.entry.Number] == d {
+			delete(d.above.below, d.entry.Number)
+		}
 		d = d.above
 	}
 }
@@ -292,10 +294,10 @@ func (s *server) Read(cancel <-chan struct{}, in *fuse.ReadIn, p []byte) (fuse.R
 		return nil, fuse.EBADF
 	}
 	n, err := f.ReadAt(contextOf(cancel), p[:min(len(p), int(in.Size))], in.Offset)
-	if err == nil || errors.Is(err, io.EOF) || n > 0 && !errors.Is(err, context.Canceled) {
-		// Bytes before a damaged chunk are delivered: the next read gets the error.
+	if err == nil || errors.Is(err, io.EOF) {
 		return fuse.ReadResultData(p[:n]), fuse.OK
 	}
+	// Nothing is delivered, for the kernel takes a short answer for the end of the file. It asks again for smaller parts.
 	e, _, atErr := s.at(context.Background(), in.NodeId)
 	if atErr != nil {
 		return nil, s.status(err, "file")

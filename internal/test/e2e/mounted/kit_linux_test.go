@@ -1,0 +1,99 @@
+package mounted
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/internal/mount"
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
+	"github.com/tidemark-backup/tidemark/internal/view"
+)
+
+// mounted is a mount of a test.
+type mounted struct {
+	dir  string
+	end  context.CancelCauseFunc
+	done chan error
+
+	mu    sync.Mutex
+	lines []string
+}
+
+// reported returns the lines that the mount printed.
+func (m *mounted) reported() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return strings.Join(m.lines, "\n")
+}
+
+// mountAll mounts the repository, until the test ends.
+func mountAll(t *testing.T, e *kit.Engine) *mounted {
+	t.Helper()
+	if _, err := os.Stat("/dev/fuse"); err != nil || os.Geteuid() != 0 {
+		if os.Getenv("CI") != "" {
+			t.Fatal("needs root and /dev/fuse")
+		}
+		t.Skip("needs root and /dev/fuse")
+	}
+	r, err := repo.Open(t.Context(), e.Store, e.Open)
+	require.NoError(t, err)
+	m := &mounted{dir: t.TempDir(), done: make(chan error, 1)}
+	ctx, end := context.WithCancelCause(context.Background())
+	m.end = end
+	list := func(ctx context.Context) (list []view.Snapshot, err error) {
+		all, err := r.Snapshots(ctx)
+		for _, l := range all {
+			list = append(list, view.Snapshot{ID: l.ID, Tree: l.Snapshot.Tree, Host: l.Snapshot.Host,
+				Time: time.Unix(l.Snapshot.Time.Sec, 0)})
+		}
+		return list, err
+	}
+	ready := make(chan struct{})
+	go func() {
+		m.done <- mount.Serve(ctx, m.dir, view.NewRepository(r, list, time.Now).Root(), r, mount.Options{
+			Source: "test", Notify: func(text string) {
+				m.mu.Lock()
+				defer m.mu.Unlock()
+				m.lines = append(m.lines, text)
+			},
+		}, func() { close(ready) })
+	}()
+	t.Cleanup(func() {
+		end(nil)
+		if err := <-m.done; err != nil {
+			_ = unix.Unmount(m.dir, unix.MNT_DETACH)
+			t.Error(err)
+		}
+		require.NoError(t, r.Close())
+	})
+	select {
+	case <-ready:
+	case err := <-m.done:
+		m.done <- err
+		require.NoError(t, err)
+	}
+	return m
+}
+
+// latest is where the source is in the newest snapshot.
+func (m *mounted) latest(src string) string { return filepath.Join(m.dir, "latest", src) }
+
+// saved makes a repository with a backup of a folder.
+func saved(t *testing.T, src string) *kit.Engine {
+	t.Helper()
+	kit.Settle()
+	e := kit.NewEngine(t, nil)
+	_, totals, err := e.Backup(e.Job(src))
+	require.NoError(t, err)
+	require.Zero(t, totals.Failures)
+	return e
+}

@@ -1,0 +1,123 @@
+package view_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/view"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+)
+
+type noBlobs struct{}
+
+func (noBlobs) LoadBlob(context.Context, format.ID) ([]byte, error) {
+	return nil, errors.New("there are no blobs")
+}
+
+// listing is what a repository lists, and how often it was asked.
+type listing struct {
+	snapshots []view.Snapshot
+	err       error
+	asked     int
+	now       time.Time
+}
+
+func (l *listing) list(context.Context) ([]view.Snapshot, error) {
+	l.asked++
+	return l.snapshots, l.err
+}
+
+func (l *listing) add(host string, second int, partial bool, tags ...string) {
+	l.snapshots = append(l.snapshots, view.Snapshot{ID: format.ID{byte(len(l.snapshots) + 1)}, Host: host, Tags: tags,
+		Partial: partial, Time: time.Date(2026, 11, 28, 5, 49, second, 0, time.Local)})
+}
+
+func names(t *testing.T, root view.Entry, path ...string) (found []string) {
+	t.Helper()
+	require.NoError(t, at(t, root, path...).Folder.List(t.Context(), 0, func(e view.Entry) bool {
+		name := e.Node.Name
+		if e.Node.Target != "" {
+			name += " -> " + e.Node.Target
+		}
+		found = append(found, name)
+		return true
+	}))
+	return found
+}
+
+func at(t *testing.T, e view.Entry, path ...string) view.Entry {
+	t.Helper()
+	for _, name := range path {
+		below, err := e.Folder.Find(t.Context(), name)
+		require.NoError(t, err, name)
+		e = below
+	}
+	return e
+}
+
+func TestNamesOfSnapshots(t *testing.T) {
+	l := &listing{now: time.Unix(1e9, 0)}
+	l.add("mac", 1, false)
+	l.add("a/b", 2, false, "..", "week")
+	l.add("mac", 2, false)
+	l.add("new", 3, true)
+	root := view.NewRepository(noBlobs{}, l.list, func() time.Time { return l.now }).Root()
+	require.Equal(t, []string{"hosts", "latest -> snapshots/2026-11-28_05-49-02_03000000", "snapshots", "tags"},
+		names(t, root))
+	require.Equal(t, []string{"2026-11-28_05-49-01", "2026-11-28_05-49-02", "2026-11-28_05-49-02_03000000",
+		"2026-11-28_05-49-03"}, names(t, root, "snapshots"))
+	require.Equal(t, []string{"a_b", "mac", "new"}, names(t, root, "hosts"))
+	require.Equal(t, []string{"2026-11-28_05-49-03 -> ../../snapshots/2026-11-28_05-49-03",
+		"latest -> ../../snapshots/2026-11-28_05-49-03"}, names(t, root, "hosts", "new"), "there is only a partial one")
+	require.Equal(t, []string{"_", "week"}, names(t, root, "tags"))
+}
+
+// TestListingIsAskedForWhenSomethingLooks: at most once in view.Fresh, and not at all while nothing looks.
+func TestListingIsAskedForWhenSomethingLooks(t *testing.T) {
+	l := &listing{now: time.Unix(1e9, 0)}
+	l.add("mac", 1, false)
+	l.add("mac", 2, false)
+	root := view.NewRepository(noBlobs{}, l.list, func() time.Time { return l.now }).Root()
+	require.Zero(t, l.asked)
+	first := at(t, root, "snapshots", "2026-11-28_05-49-01")
+	at(t, root, "hosts", "mac")
+	require.Equal(t, 1, l.asked)
+	l.snapshots = l.snapshots[1:]
+	l.add("mac", 3, false)
+	require.Len(t, names(t, root, "snapshots"), 2)
+	require.Equal(t, 1, l.asked, "the listing is fresh")
+
+	l.now = l.now.Add(view.Fresh + time.Second)
+	require.Equal(t, []string{"2026-11-28_05-49-02", "2026-11-28_05-49-03"}, names(t, root, "snapshots"))
+	require.Equal(t, 2, l.asked)
+	_, err := at(t, root, "snapshots").Folder.Find(t.Context(), first.Node.Name)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	_, err = at(t, root, "snapshots").Folder.Entry(t.Context(), first.Number)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+
+	l.now, l.err = l.now.Add(time.Hour), errors.New("the target is away")
+	kept := at(t, root, "snapshots", "2026-11-28_05-49-02")
+	require.Equal(t, 3, l.asked)
+	require.NotEqual(t, first.Number, kept.Number)
+
+	l.now, l.err = l.now.Add(time.Hour), nil
+	l.add("mac", 1, false) // of other content, but its name was in use
+	l.snapshots[2].ID = first.Node.Subtree
+	again := at(t, root, "snapshots", first.Node.Name)
+	require.Equal(t, first.Number, again.Number)
+	require.NotEqual(t, first.Inode, again.Inode)
+}
+
+func TestFirstListingFails(t *testing.T) {
+	l := &listing{now: time.Unix(1e9, 0), err: errors.New("the target is away")}
+	root := view.NewRepository(noBlobs{}, l.list, func() time.Time { return l.now }).Root()
+	_, err := root.Folder.Find(t.Context(), "latest")
+	require.ErrorIs(t, err, l.err)
+	l.err = nil
+	require.Equal(t, []string{"hosts", "snapshots", "tags"}, names(t, root))
+}

@@ -1,0 +1,114 @@
+package webdav_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
+	"github.com/tidemark-backup/tidemark/internal/view"
+	"github.com/tidemark-backup/tidemark/internal/webdav"
+)
+
+// client sends requests to a server with one backup of src.
+type client struct {
+	t   *testing.T
+	at  string
+	src string
+}
+
+func serve(t *testing.T, files map[string]string) *client {
+	t.Helper()
+	src := testkit.TempDir(t)
+	kit.Written(t, src, files)
+	kit.Settle()
+	e := kit.NewEngine(t, nil)
+	_, _, err := e.Backup(e.Job(src))
+	require.NoError(t, err)
+	r, err := repo.Open(t.Context(), e.Store, e.Open)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, r.Close()) })
+	list := func(ctx context.Context) (list []view.Snapshot, err error) {
+		all, err := r.Snapshots(ctx)
+		for _, l := range all {
+			list = append(list, view.Snapshot{ID: l.ID, Tree: l.Snapshot.Tree, Time: time.Unix(l.Snapshot.Time.Sec, 0)})
+		}
+		return list, err
+	}
+	root := view.NewRepository(r, list, time.Now).Root()
+	server := httptest.NewServer(webdav.Handler(root, r, "right", func(path string, err error) {
+		t.Errorf("%s: %v", path, err)
+	}))
+	t.Cleanup(server.Close)
+	return &client{t, server.URL, src}
+}
+
+// do sends a request and returns status and body. header are pairs.
+func (c *client) do(method, path, password string, header ...string) (*http.Response, string) {
+	c.t.Helper()
+	request, err := http.NewRequestWithContext(c.t.Context(), method, c.at+path, nil)
+	require.NoError(c.t, err)
+	request.SetBasicAuth(webdav.User, password)
+	for i := 0; i < len(header); i += 2 {
+		request.Header.Set(header[i], header[i+1])
+	}
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(c.t, err)
+	body, err := io.ReadAll(response.Body)
+	require.NoError(c.t, err)
+	require.NoError(c.t, response.Body.Close())
+	return response, string(body)
+}
+
+func TestFoldersAndFiles(t *testing.T) {
+	content := string(testkit.Noise(1, 3<<20))
+	c := serve(t, map[string]string{"large.bin": content, "sub folder/text.txt": "some text"})
+	root := filepath.Join("/latest", c.src)
+	response, body := c.do("PROPFIND", root, "right", "Depth", "1")
+	require.Equal(t, http.StatusMultiStatus, response.StatusCode)
+	require.Contains(t, body, "large.bin")
+	require.Contains(t, body, "sub%20folder")
+	require.Contains(t, body, "3145728")
+	response, body = c.do("GET", root+"/sub%20folder/text.txt", "right")
+	require.Equal(t, "some text", body)
+	require.Equal(t, "text/plain; charset=utf-8", response.Header.Get("Content-Type"))
+	tag := response.Header.Get("ETag")
+	response, _ = c.do("GET", root+"/sub%20folder/text.txt", "right", "If-None-Match", tag)
+	require.Equal(t, http.StatusNotModified, response.StatusCode)
+	response, body = c.do("GET", root+"/large.bin", "right", "Range", "bytes=1000000-2000000")
+	require.Equal(t, http.StatusPartialContent, response.StatusCode)
+	require.True(t, content[1000000:2000001] == body)
+	require.NotEqual(t, tag, response.Header.Get("ETag"))
+	response, body = c.do("PROPFIND", "/", "right", "Depth", "1")
+	require.Equal(t, http.StatusMultiStatus, response.StatusCode)
+	require.Contains(t, body, "/latest/")
+	response, _ = c.do("GET", root+"/absent", "right")
+	require.Equal(t, http.StatusNotFound, response.StatusCode)
+}
+
+func TestOnlyReadingWithThePassword(t *testing.T) {
+	c := serve(t, map[string]string{"a": "1"})
+	for _, password := range []string{"", "wrong", "right "} {
+		response, body := c.do("GET", filepath.Join("/latest", c.src, "a"), password)
+		require.Equal(t, http.StatusUnauthorized, response.StatusCode)
+		require.NotContains(t, body, "1")
+	}
+	for _, method := range []string{"PUT", "DELETE", "MKCOL", "MOVE", "COPY", "LOCK", "PROPPATCH", "POST"} {
+		response, _ := c.do(method, filepath.Join("/latest", c.src, "a"), "right", "Destination", "/b")
+		require.Equal(t, http.StatusMethodNotAllowed, response.StatusCode, method)
+	}
+	for _, depth := range []string{"infinity", ""} {
+		response, body := c.do("PROPFIND", "/", "right", "Depth", depth)
+		require.Equal(t, http.StatusForbidden, response.StatusCode)
+		require.True(t, strings.Contains(body, "Depth"))
+	}
+}
