@@ -145,7 +145,7 @@ systemd:                ## the service under a real systemd, in namespaces; need
 	.ci/systemd
 
 docs:                   ## docs/cli and bin/man, from the commands; the tables of docs/json.md; docs/packages.md
-	$(GO) test ./internal/report/event -run TestTablesAreCurrent -update
+	$(GO) test ./internal/cli/output -run TestTablesAreCurrent -update
 	$(GO) test ./internal/test/arch -run TestPackagesPageIsCurrent -update
 	$(GO) run ./cmd/tidemark man markdown docs/cli
 	$(GO) run ./cmd/tidemark man roff bin/man

@@ -1,4 +1,5 @@
-// Command tidemark-bench measures tidemark: beside other programs, beside a foreground, at scale, and on a share. docs/measurements/2026-11-performance.md says how to run it.
+// Command tidemark-bench measures tidemark: beside other programs, beside a foreground, at scale, and on a share.
+// docs/measurements/2026-11-performance.md says how to run it.
 package main
 
 import (

@@ -33,9 +33,9 @@ func (a *app) serveWebDAVCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "webdav [flags] [SNAPSHOT[:/PATH]]",
 		Short: "Serve snapshots to file managers, read-only",
-		Long: `Serves the tree of 'tidemark mount' by WebDAV until Ctrl-C, to programs of this machine that have the password, which
-is printed and different each time. It needs no FUSE. Folders and files are served; links, devices and attributes are
-not.`,
+		Long: `Serves the tree of 'tidemark mount' by WebDAV until Ctrl-C, to programs of this machine that have the password.
+It is printed and different each time. FUSE is not needed. Folders and files are served; links, devices and attributes
+are not.`,
 		Example: `  tidemark serve webdav
   tidemark serve webdav --port 8080 latest:/home/ann`,
 		Args:              cobra.MaximumNArgs(1),

@@ -1,7 +1,7 @@
 // Package mount shows a tree of package view in the file system, through FUSE.
 //
-// The kernel names an object by a node number. Here it is the number of a directory and the number of the entry in it, so
-// memory is needed for the directories that the kernel remembers, and none for their entries:
+// The kernel names an object by a node number. Here it is the number of a directory and the number of the entry in it.
+// So memory is needed for the directories that the kernel remembers, and none for their entries:
 //
 //	node number = directory << 32 | 1              the directory itself
 //	              directory << 32 | 2 + entry      one of its entries that is no directory
@@ -15,17 +15,12 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"os"
-	"syscall"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/tidemark-backup/tidemark/internal/view"
 )
-
-// ErrStale: the mount point has a mount whose program has ended.
-var ErrStale = errors.New("a program that has ended left its mount there")
 
 // Type is the type of these mounts in the mount table.
 const Type = "fuse.tidemark"
@@ -43,22 +38,19 @@ const (
 // Options are what a mount may have.
 type Options struct {
 	AllowOther bool   // other users may enter, as far as the modes of the files let them
+	Plain      bool   // no extended attributes and ACLs, for faster listings
 	Source     string // shown in the mount table
 	// Notify receives one line for each object that cannot be read, and about a mount that is in use at the end.
 	Notify func(text string)
 }
 
-// Serve mounts root at dir, calls mounted, and serves until the context ends or the mount is removed. A mount that is in
-// use when the context ends is detached: programs that use it get errors. The error wraps ErrStale if dir is a mount
-// whose program has ended.
+// Serve mounts root at dir, calls mounted, and serves until the context ends or the mount is removed. A mount that is
+// in use when the context ends is detached: programs that use it get errors.
 func Serve(ctx context.Context, dir string, root view.Entry, from view.Reader, opt Options, mounted func()) error {
-	if _, err := os.Stat(dir); errors.Is(err, syscall.ENOTCONN) {
-		return fmt.Errorf("%s: %w: remove it with 'fusermount3 -u %s' and try again", dir, ErrStale, dir)
-	}
 	s := newServer(root, from, opt.Notify)
 	with := &fuse.MountOptions{
 		AllowOther: opt.AllowOther, FsName: opt.Source, Name: "tidemark", MaxWrite: transfer, MaxReadAhead: transfer,
-		EnableSymlinkCaching: false, ExplicitDataCacheControl: true, MaxBackground: 64,
+		DisableXAttrs: opt.Plain, ExplicitDataCacheControl: true, MaxBackground: 64,
 		Logger: log.New(io.Discard, "", 0),
 	}
 	if opt.AllowOther {

@@ -189,8 +189,8 @@ func (f *File) made(begin uint64, chunks []tree.Chunk, at uint64) piece {
 	return in
 }
 
-// Seek returns the offset of the next hole at or after an offset, or of the next data. The end of the file is a hole. The
-// error is io.EOF at and beyond the end, and where no data follows.
+// Seek returns the offset of the next hole at or after an offset, or of the next data. The end of the file is a hole.
+// The error is io.EOF at and beyond the end, and where no data follows.
 func (f *File) Seek(ctx context.Context, at uint64, hole bool) (uint64, error) {
 	if at >= f.size {
 		return 0, io.EOF

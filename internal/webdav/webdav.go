@@ -1,7 +1,7 @@
 // Package webdav serves a tree of package view to file managers and to systems without FUSE.
 //
-// WebDAV has folders and files only. The links of the view (latest, hosts, tags) are followed; links, devices, pipes and
-// sockets of the snapshots are left out.
+// WebDAV has folders and files only. The links of the view (latest, hosts, tags) are followed; links, devices, pipes
+// and sockets of the snapshots are left out.
 package webdav
 
 import (

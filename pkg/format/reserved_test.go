@@ -14,7 +14,7 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 )
 
-// TestReserved: a reader of version 1 refuses all that docs/format/README.md reserves, as a newer program's. A kind of
+// TestReserved: a reader of version 1 refuses all that README.md reserves, as a newer program's. A kind of
 // packs is judged after the pack is authenticated: package pack tests that.
 func TestReserved(t *testing.T) {
 	keys, err := seal.Derive(seal.MasterKey{1})
@@ -53,7 +53,7 @@ func TestReserved(t *testing.T) {
 		require.NoError(t, open[column](p), column)
 	}
 	count := 0
-	for _, row := range spectest.Table(t, "../../docs/format/README.md", "Compatibility") {
+	for _, row := range spectest.Table(t, "README.md", "Compatibility") {
 		for column, open := range open {
 			var what string
 			var n int

@@ -50,8 +50,8 @@ type command struct {
 // changes matches commands after which the next one needs another repository.
 var changes = regexp.MustCompile(`forget|init|restore|repair|dump|target`)
 
-// onlyParsed matches commands that need a server, a running job, or a person.
-var onlyParsed = regexp.MustCompile(`smb://|--pid |-p \d|--from-repo|\bsetup\b`)
+// onlyParsed matches commands that need a server, a running job, or a person, or that go on until Ctrl-C.
+var onlyParsed = regexp.MustCompile(`smb://|--pid |-p \d|--from-repo|\bsetup\b|tidemark (mount|serve) `)
 
 // blocks returns the commands of the program in the fenced blocks of a document.
 func blocks(name, text string) (all []command) {

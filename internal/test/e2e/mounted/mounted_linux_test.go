@@ -33,7 +33,8 @@ func TestMountShowsTheSource(t *testing.T) {
 	testkit.Hostile(t, src, testkit.HostileOptions{Entries: testkit.Rounds(300, 800, 3000), Depth: 60,
 		SparseSize: 1 << 30})
 	m := mountAll(t, saved(t, src))
-	require.Empty(t, testkit.Compare(t.Context(), src, m.latest(src), testkit.CompareOptions{Ignore: testkit.AspectFlags}))
+	most := testkit.CompareOptions{Ignore: testkit.AspectFlags}
+	require.Empty(t, testkit.Compare(t.Context(), src, m.latest(src), most))
 	require.Empty(t, testkit.RSyncCompare(t, src+"/", m.latest(src)+"/", "beyond path max"))
 	require.Empty(t, m.reported())
 }
@@ -42,7 +43,8 @@ func TestMountShowsTheSource(t *testing.T) {
 func TestReadsAtRandomOffsets(t *testing.T) {
 	testkit.Slow(t)
 	src := testkit.TempDir(t)
-	want := map[string][]byte{"data": testkit.Noise(1, 70<<20), "holes": make([]byte, 48<<20), "small": testkit.Noise(2, 90)}
+	want := map[string][]byte{"data": testkit.Noise(1, 70<<20), "holes": make([]byte, 48<<20),
+		"small": testkit.Noise(2, 90)}
 	for at := 1 << 20; at < len(want["holes"]); at += 5 << 20 {
 		copy(want["holes"][at:], testkit.Noise(uint64(at), 1<<20+at%4096))
 	}
@@ -102,8 +104,8 @@ func dataOf(t *testing.T, path string) (parts [][2]int64) {
 	}
 }
 
-// TestLargeDirectory lists one of several pages: each entry once, in a listing of any size of its buffer, and each found
-// by its name.
+// TestLargeDirectory lists one of several pages: each entry once, with a buffer of any size, and each found by its
+// name.
 func TestLargeDirectory(t *testing.T) {
 	src := testkit.RamDir(t)
 	var names []string
