@@ -74,6 +74,9 @@ func (a *app) resolve(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if spec.IO().ByKernel && runtime.GOOS != "darwin" {
+		return usagef("--policy-by kernel: only the kernel of macOS carries out these policies: leave it out")
+	}
 	if err := checkLocalOptions(spec.Files()); err != nil {
 		return &usageError{err}
 	}

@@ -65,7 +65,7 @@ func (a *app) applyPolicy(use options.Use) {
 		return
 	}
 	if t.process == nil {
-		process, err := priority.This()
+		process, err := priority.This(a.spec.IO().ByKernel)
 		if err != nil {
 			a.print.Note("the CPU priority is unchanged: " + err.Error())
 		}

@@ -25,6 +25,9 @@ func policyOptions() []Option {
 				"a source, throttle for later ones, and important for all else"},
 		{Name: "max-impact", Group: GroupPolicy, Default: "5%", Type: Type{Kind: Percent},
 			Help: "how much others may be slowed; 0: one I/O per period, as in macOS"},
+		{Name: "policy-by", Group: GroupPolicy, Rare: true, Default: "tidemark",
+			Type: Type{Kind: Choice, Choices: []string{"tidemark", "kernel"}},
+			Help: "tidemark: its gates yield; kernel: that of macOS does, by its own numbers, on the efficiency cores"},
 		{Name: "medium", Group: GroupPolicy, Rare: true, Default: "auto",
 			Type: Type{Kind: Choice, Choices: []string{"auto", "ssd", "hdd", "remote", "memory"}},
 			Help: "medium of sources and repository: ssd, hdd, remote, or memory (never yields); auto: ask the system"},
@@ -70,6 +73,7 @@ type IO struct {
 	Medium   string // "auto", "ssd", "hdd", "remote", "memory"
 	Settings iopolicy.Settings
 	Blame    bool
+	ByKernel bool // the kernel of macOS carries out the policy, not the gates
 }
 
 // Choose returns the policy for a use: the configured one, otherwise the default of the use.
@@ -87,7 +91,8 @@ func (io IO) Choose(use Use) iopolicy.Policy {
 
 // IO returns the I/O policy.
 func (s *Spec) IO() IO {
-	io := IO{Medium: s.string("medium"), Blame: s.bool("blame"), Settings: s.numbers(func(string, error) {})}
+	io := IO{Medium: s.string("medium"), Blame: s.bool("blame"), ByKernel: s.string("policy-by") == "kernel",
+		Settings: s.numbers(func(string, error) {})}
 	io.Settings.MaxImpact = s.percent("max-impact") / 100
 	word := s.string("policy")
 	if io.Auto = word == "auto"; !io.Auto {

@@ -78,11 +78,12 @@ func TestPolicyListing(t *testing.T) {
 	m.args = []string{"--lowpri-throttle-enabled=no", "--policy=utility"}
 	m.env = map[string]string{"TIDEMARK_MEDIUM": "ssd"}
 	rows := m.spec(t).Policy()
-	const words = 4
+	const words = 5
 	require.Len(t, rows, words+11)
 	for _, want := range []Effective{
 		{"policy", "utility", "--policy"},
 		{"max-impact", "2.5%", "/etc/tidemark/tidemark.opt:3"},
+		{"policy-by", "tidemark", "default"},
 		{"medium", "ssd", "TIDEMARK_MEDIUM"},
 		{"blame", "no", "default"},
 		{"lowpri_throttle_enabled", "0", "--lowpri-throttle-enabled"},

@@ -3,7 +3,6 @@ package throttle
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/report"
@@ -31,19 +30,23 @@ type entry struct {
 
 // newEntry makes the entry of a device. found is the detected medium, whatever --medium says. m.mu is held.
 func (m *Manager) newEntry(info device.Info, found device.Medium, exact bool) *entry {
-	e := &entry{info: info, classifier: device.NewClassifier(info), settings: m.cfg.Settings, exact: exact}
+	several := exact && !foreign.ByThread
+	e := &entry{info: info, classifier: device.NewClassifier(info), settings: m.cfg.Settings, exact: exact && !several}
 	e.topIO.always = m.cfg.Blame
 	e.join(m)
 	opt := foreign.Options{
 		Stats: stats(info), Mount: info.Source, Proc: m.cfg.Proc,
 		Peers: e.cooperating, OnDevice: m.onDevice(e), Served: e.served,
 		Touches: os.Geteuid() != 0, // O_NOATIME on files of other users needs root
+		Several: several,
 	}
 	if e.exact {
 		opt.Elsewhere = func() iopolicy.Bytes { return m.elsewhere(e) }
 	}
 	e.watch = foreign.Watch(watched(info, found), opt)
-	if mode, why := e.watch.Mode(); mode == foreign.Blind {
+	if m.cfg.ByKernel {
+		e.notes = append(e.notes, "The kernel delays I/O here, by its own numbers (--policy-by kernel).")
+	} else if mode, why := e.watch.Mode(); mode == foreign.Blind {
 		e.notes = append(e.notes, why+" The job yields only to other runs of tidemark.")
 	}
 	cfg := iopolicy.Config{
@@ -72,15 +75,15 @@ func watched(info device.Info, found device.Medium) device.Info {
 	return info
 }
 
-// stats returns the kernel's statistics files of the disks of a device.
+// stats returns the kernel's statistics of the disks of a device.
 func stats(info device.Info) []string {
-	var files []string
+	var all []string
 	for _, leaf := range info.Leaves {
-		if leaf.Sysfs != "" {
-			files = append(files, filepath.Join(leaf.Sysfs, "stat"))
+		if name := leaf.Stats(); name != "" {
+			all = append(all, name)
 		}
 	}
-	return files
+	return all
 }
 
 // join attaches to the state shared with other processes at the device. Without it the job runs as well, and each

@@ -11,6 +11,7 @@ package device
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,6 +70,17 @@ type Leaf struct {
 	// Seq is a number that no other disk gets on this boot, not even one plugged in later under the same name; 0 where
 	// the kernel has none (before Linux 5.15, macOS).
 	Seq uint64
+	// counted is the name of the disk's statistics where there is no sysfs; "" where there are none.
+	counted string
+}
+
+// Stats names the statistics of the disk for diskwatch.OpenDisks: a file of sysfs, on macOS the disk; "": there are
+// none.
+func (l Leaf) Stats() string {
+	if l.Sysfs != "" {
+		return filepath.Join(l.Sysfs, "stat")
+	}
+	return l.counted
 }
 
 // key names the disk on this boot.

@@ -1,12 +1,19 @@
 package device
 
-import "github.com/tidemark-backup/tidemark/internal/localfs"
+import (
+	"sync"
 
-// view has little to see on macOS: whether a disk turns is in the I/O registry, which only IOKit reads, and that needs
-// a C compiler. Remote file systems are known by their flags before anybody looks here.
-type view struct{}
+	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/diskwatch"
+)
 
-func hostView() *view { return &view{} }
+// view finds the disks of file systems. Remote file systems are known by their flags before anything looks here.
+type view struct {
+	mu    sync.Mutex
+	known map[string]storage // by what a file system was mounted from
+}
+
+func hostView() *view { return &view{known: make(map[string]storage)} }
 
 // identify returns what the file system was mounted from; "" if that is not known.
 func identify(d *localfs.Dir, _ string) string {
@@ -23,13 +30,15 @@ func (v *view) source(o *object) string { return o.label }
 // elsewhere does not happen: macOS mounts directories only.
 func (v *view) elsewhere(o *object) storage { return v.behind(o) }
 
-// behind names the disk by the device in the mount table. That of an APFS volume is its container, which all its
-// volumes share; the disk below it is known to the I/O registry only.
+// behind asks diskutil, once for each file system.
 func (v *view) behind(o *object) storage {
-	s := storage{is: "a local " + o.fs.Type + ", of an unknown medium"}
-	if disk := wholeDisk(o.label); disk != "" {
-		s.is = disk + ", of an unknown medium"
-		s.leaves, s.weak = []Leaf{{Name: disk}}, true
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s, ok := v.known[o.label]
+	if !ok {
+		stores, err := diskwatch.Stores(o.label)
+		s = onMac(o.fs.Type, o.label, stores, err)
+		v.known[o.label] = s
 	}
 	return s
 }

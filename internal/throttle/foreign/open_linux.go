@@ -8,6 +8,9 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy/diskwatch"
 )
 
+// ByThread is whether the system counts I/O by thread, so that an operation is charged with its own alone.
+const ByThread = true
+
 // open returns the detector of a device; nil where there are no counters, with the reason.
 func open(info device.Info, opt Options) (detector, string) {
 	if info.Medium == device.Memory {
@@ -22,21 +25,13 @@ func open(info device.Info, opt Options) (detector, string) {
 	}
 	d, err := openDisks(opt.Stats)
 	if err != nil {
-		return nil, "The statistics of the device cannot be read: " + err.Error() + "."
+		return nil, unreadable(err)
 	}
 	var src source = d
 	if g := openGroup(d, opt, "/proc", "/sys/fs/cgroup"); g != nil {
 		src, opt.Elsewhere = g, nil
 	}
-	l, err := newDiskDetector(src, opt, interval(info.Medium), info.FS)
-	if err != nil {
-		src.close()
-		return nil, "The statistics of the device cannot be read: " + err.Error() + "."
-	}
-	if info.Indirect {
-		l.calibration.gapsForever("Another process reads the device for this one")
-	}
-	return l, ""
+	return openDetector(src, interval(info.Medium), info, opt)
 }
 
 // disks are the kernel's statistics of the disks below, and of this process.

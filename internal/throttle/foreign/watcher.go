@@ -19,6 +19,9 @@ type Options struct {
 	// Elsewhere returns how many bytes of this process are proven to have gone to other devices. Nil: the process uses
 	// this device only. If set, the gate must meter every operation (iopolicy.Metering.Attribute).
 	Elsewhere func() iopolicy.Bytes
+	// Several: the process uses other devices too, and the system cannot say how much of its I/O was for this one. Then
+	// others are seen only between own operations.
+	Several bool
 	// Touches: own reads may change access times, which the file system writes seconds later (no O_NOATIME).
 	Touches bool
 	// Peers returns the cooperating processes. Nil: none.
@@ -78,7 +81,30 @@ type detector interface {
 func Watch(info device.Info, opt Options) *Watcher {
 	w := &Watcher{interval: interval(info.Medium), peers: opt.Peers, top: topProcesses{onDevice: opt.OnDevice}}
 	w.detector, w.why = open(info, opt)
+	if d, ok := w.detector.(*diskDetector); ok {
+		w.interval = d.interval
+	}
 	return w
+}
+
+// openDetector returns the detector of local disks with that source.
+func openDetector(src source, every time.Duration, info device.Info, opt Options) (detector, string) {
+	l, err := newDiskDetector(src, opt, every, info.FS)
+	if err != nil {
+		src.close()
+		return nil, unreadable(err)
+	}
+	switch {
+	case info.Indirect:
+		l.calibration.gapsForever("Another process reads the device for this one")
+	case opt.Several:
+		l.calibration.gapsForever("The system counts I/O by process, and this one uses several devices")
+	}
+	return l, ""
+}
+
+func unreadable(err error) string {
+	return "The statistics of the device cannot be read: " + err.Error() + "."
 }
 
 // interval is the least time between two polls. One costs some 4 µs: below 0.1 % of a processor at 5 ms. A rotational

@@ -125,7 +125,7 @@ type selfReport struct {
 
 // playApply applies the policies of its arguments one after the other while threads come and go, and reports each.
 func playApply() int {
-	p, err := This()
+	p, err := This(false)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

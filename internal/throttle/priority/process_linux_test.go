@@ -294,7 +294,7 @@ func BenchmarkApply(b *testing.B) {
 
 // Where nothing was lowered and nothing is to be, the threads are left alone: neither looked at nor waited for.
 func TestNothingToLowerIsNothingToDo(t *testing.T) {
-	p, err := This()
+	p, err := This(false)
 	require.NoError(t, err)
 	for _, policy := range []iopolicy.Policy{iopolicy.Important, iopolicy.Standard, iopolicy.Passive, iopolicy.Important} {
 		applied, err := p.Apply(policy)

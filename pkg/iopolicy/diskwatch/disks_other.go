@@ -1,12 +1,17 @@
-//go:build !linux
+//go:build !linux && !darwin
 
 package diskwatch
+
+import "time"
 
 // Disks are the statistics files of some disks. This system has none.
 type Disks struct{}
 
 // OpenDisks returns ErrUnsupported.
 func OpenDisks(...string) (*Disks, error) { return nil, ErrUnsupported }
+
+// Pace returns usual.
+func (d *Disks) Pace(usual time.Duration) time.Duration { return usual }
 
 // Close does nothing.
 func (d *Disks) Close() {}

@@ -9,12 +9,12 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// processMeter asks for the whole process: macOS deviceCounters by task.
-type processMeter struct{ pid int }
+// processMeter asks for the whole process: macOS counts by task.
+type processMeter struct{}
 
 // Meter returns the meter of this system: the bytes that the whole process has submitted to devices, since the
 // kernel does not count by thread. An operation may be charged for what another thread did beside it.
-func Meter() iopolicy.Meter { return processMeter{os.Getpid()} }
+func Meter() iopolicy.Meter { return processMeter{} }
 
 const (
 	procInfo       = 336 // the system call behind libproc
@@ -23,19 +23,20 @@ const (
 	fallbackOfPage = 4096
 )
 
-// rusageInfo is struct rusage_info_v2 of the system.
-type rusageInfo struct {
-	uuid          [16]byte
-	_             [16]uint64 // times, wake-ups, memory, and those of children
-	read, written uint64     // bytes of disk I/O
+// ownIO returns what this process has submitted.
+func ownIO() (iopolicy.Bytes, error) {
+	var info rusageInfo
+	_, _, errno := unix.Syscall6(procInfo, callPIDRusage, uintptr(os.Getpid()), rusageInfoV2, 0,
+		uintptr(unsafe.Pointer(&info)), 0)
+	if errno != 0 {
+		return iopolicy.Bytes{}, errno
+	}
+	return iopolicy.Bytes{Read: info.read, Written: info.written}, nil
 }
 
-func (m processMeter) Submitted() iopolicy.Bytes {
-	var info rusageInfo
-	_, _, errno := unix.Syscall6(procInfo, callPIDRusage, uintptr(m.pid), rusageInfoV2, 0, uintptr(unsafe.Pointer(&info)),
-		0)
-	if errno == 0 {
-		return iopolicy.Bytes{Read: info.read, Written: info.written}
+func (processMeter) Submitted() iopolicy.Bytes {
+	if own, err := ownIO(); err == nil {
+		return own
 	}
 	// Operations instead of bytes: enough to detect I/O.
 	var u unix.Rusage

@@ -27,6 +27,7 @@ type Watcher struct {
 	disk  source
 	self  func() Process
 	close func()
+	every time.Duration // between two polls
 
 	mu       sync.Mutex
 	last     poll
@@ -56,12 +57,12 @@ func New(d *Disks) (*Watcher, error) {
 		d.Close()
 		return nil, err
 	}
-	w.close = d.Close
+	w.close, w.every = d.Close, d.Pace(interval)
 	return w, nil
 }
 
 func newWatcher(disk source, self func() Process, now time.Time) (*Watcher, error) {
-	w := &Watcher{disk: disk, self: self, close: func() {}}
+	w := &Watcher{disk: disk, self: self, close: func() {}, every: interval}
 	var err error
 	if w.last.disk, err = disk.Counters(); err != nil {
 		return nil, err
@@ -72,7 +73,7 @@ func newWatcher(disk source, self func() Process, now time.Time) (*Watcher, erro
 }
 
 // Interval implements iopolicy.Watcher.
-func (w *Watcher) Interval() time.Duration { return interval }
+func (w *Watcher) Interval() time.Duration { return w.every }
 
 // Err returns why nothing is seen any more, such as a disk that was removed.
 func (w *Watcher) Err() error {

@@ -1,0 +1,201 @@
+package diskwatch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+)
+
+// registry is the I/O registry of a Mac: what it answers, and how long that takes.
+type registry struct {
+	disks map[string]ioStat
+	err   error
+	takes time.Duration
+	now   time.Time
+}
+
+func (r *registry) read() (map[string]ioStat, error) {
+	r.now = r.now.Add(r.takes)
+	return r.disks, r.err
+}
+
+func newRegistry() *registry {
+	return &registry{now: time.Unix(1000, 0), takes: 80 * time.Microsecond, disks: map[string]ioStat{
+		"disk0": {1 << 30, 2 << 30, 1000, 2000, 5 * time.Second}, "disk4": {512, 1024, 1, 2, 3 * ms},
+	}}
+}
+
+func (r *registry) open(t *testing.T, names ...string) *ioDisks {
+	t.Helper()
+	d, err := openIODisks(r.read, func() time.Time { return r.now }, names...)
+	require.NoError(t, err)
+	return d
+}
+
+func TestSumsOfDisksOfMacOS(t *testing.T) {
+	r := newRegistry()
+	sum, err := r.open(t, "disk0", "disk4").counters()
+	require.NoError(t, err)
+	require.Equal(t, Counters{Read: 1<<30 + 512, Written: 2<<30 + 1024, Reads: 1001, Writes: 2002,
+		Busy: 5003 * ms, Waited: 5003 * ms}, sum)
+	_, err = openIODisks(r.read, time.Now)
+	require.ErrorIs(t, err, ErrNoDisk)
+	_, err = openIODisks(r.read, time.Now, "disk9")
+	require.ErrorIs(t, err, ErrNoDisk)
+	r.err = errors.New("IOServiceGetMatchingServices error=3")
+	_, err = openIODisks(r.read, time.Now, "disk0")
+	require.ErrorIs(t, err, r.err)
+}
+
+// TestPollsOfMacOSTakeAHundredthOfAProcessor at most, whatever one costs.
+func TestPollsOfMacOSTakeAHundredthOfAProcessor(t *testing.T) {
+	for takes, want := range map[time.Duration]time.Duration{
+		0: 5 * ms, 20 * time.Microsecond: 5 * ms, 50 * time.Microsecond: 5 * ms,
+		80 * time.Microsecond: 8 * ms, 3 * ms: 300 * ms,
+	} {
+		r := newRegistry()
+		r.takes = takes
+		require.Equal(t, want, r.open(t, "disk0").pace(5*ms), takes)
+	}
+}
+
+// TestInFlightIsAssumedWhereIOEnded: the drivers do not count requests in flight.
+func TestInFlightIsAssumedWhereIOEnded(t *testing.T) {
+	r := newRegistry()
+	d := r.open(t, "disk0")
+	for _, one := range []struct {
+		ended    uint64
+		inflight int
+	}{{0, 0}, {1, 1}, {0, 0}, {7, 1}, {3, 1}, {0, 0}} {
+		stat := r.disks["disk0"]
+		stat.reads += one.ended
+		r.disks["disk0"] = stat
+		sum, err := d.counters()
+		require.NoError(t, err)
+		require.Equal(t, one.inflight, sum.Inflight)
+	}
+}
+
+// onMac is a watcher of a disk of macOS, with the process and the gate of fake.
+func onMac(t *testing.T) (*fake, *registry) {
+	t.Helper()
+	r := newRegistry()
+	f := &fake{m: iopolicy.Moment{At: time.Unix(1000, 0)}}
+	var err error
+	f.w, err = newWatcher(counted{r.open(t, "disk0")}, func() Process { return f.self }, f.m.At)
+	require.NoError(t, err)
+	return f, r
+}
+
+type counted struct{ *ioDisks }
+
+func (c counted) Counters() (Counters, error) { return c.counters() }
+
+// ended adds I/O to the disk.
+func (r *registry) ended(read, written uint64, ios uint64) {
+	s := r.disks["disk0"]
+	s.read, s.written, s.reads = s.read+read, s.written+written, s.reads+ios
+	r.disks["disk0"] = s
+}
+
+// TestOwnReadAheadIsNotForeignOnMacOS: the kernel reads ahead, so own reads may end after the operation has.
+func TestOwnReadAheadIsNotForeignOnMacOS(t *testing.T) {
+	f, r := onMac(t)
+	for range 20 {
+		f.operation(t, func() { f.self.Read += 1 << 20; r.ended(256<<10, 0, 2) })
+		_, seen := f.poll(8 * ms)
+		require.False(t, seen, "the rest is on its way")
+		r.ended(768<<10, 0, 6)
+		_, seen = f.poll(8 * ms)
+		require.False(t, seen, "all has arrived")
+		_, seen = f.poll(8 * ms)
+		require.False(t, seen)
+	}
+}
+
+func TestForeignIOIsSeenOnMacOS(t *testing.T) {
+	f, r := onMac(t)
+	r.ended(4096, 0, 1)
+	s, seen := f.poll(8 * ms)
+	require.True(t, seen)
+	require.EqualValues(t, 1, s.IOs)
+	f.operation(t, func() { f.self.Read += 4096; r.ended(12<<10, 0, 3) })
+	_, seen = f.poll(8 * ms)
+	require.True(t, seen, "more than this process asked for")
+	r.ended(0, 64<<10, 1)
+	_, seen = f.poll(8 * ms)
+	require.True(t, seen, "a write, and this process has written nothing")
+	_, seen = f.poll(8 * ms)
+	require.False(t, seen)
+}
+
+func TestDiskOfMacOSThatComesAndGoes(t *testing.T) {
+	f, r := onMac(t)
+	was := r.disks["disk0"]
+	r.disks["disk0"] = ioStat{read: 4096, reads: 1} // another disk under the name: the counters run backwards
+	_, seen := f.poll(8 * ms)
+	require.False(t, seen)
+	r.ended(4096, 0, 1)
+	_, seen = f.poll(8 * ms)
+	require.True(t, seen)
+	delete(r.disks, "disk0")
+	_, seen = f.poll(8 * ms)
+	require.False(t, seen)
+	require.ErrorIs(t, f.w.Err(), ErrNoDisk)
+	r.disks["disk0"] = was
+	_, seen = f.poll(8 * ms)
+	require.False(t, seen, "a disk that went is watched again by a new watch only")
+}
+
+// TestRusageHasTheLayoutOfTheHeader: struct rusage_info_v2 of sys/resource.h (xnu-8796, bsd/sys/resource.h 242 to 262)
+// has 16 bytes and 18 numbers. The last two are wanted.
+func TestRusageHasTheLayoutOfTheHeader(t *testing.T) {
+	require.EqualValues(t, 160, unsafe.Sizeof(rusageInfo{}))
+	require.EqualValues(t, 144, unsafe.Offsetof(rusageInfo{}.read))
+	require.EqualValues(t, 152, unsafe.Offsetof(rusageInfo{}.written))
+}
+
+// diskutil answers from testdata/diskutil.
+func diskutil(device string) ([]byte, error) {
+	return os.ReadFile(filepath.Join("testdata", "diskutil", device+".plist"))
+}
+
+func TestStoresOfMacOS(t *testing.T) {
+	for device, want := range map[string][]Store{
+		"disk3s5": {{Name: "disk0", Solid: true}},                  // the data volume of an Apple silicon Mac
+		"disk0s2": {{Name: "disk0", Solid: true}},                  // its physical store
+		"disk4s1": {{Name: "disk4"}},                               // exFAT on a USB disk
+		"disk5s1": {{Name: "disk5", Image: true}},                  // a disk image
+		"disk7s1": {{Name: "disk0", Solid: true}, {Name: "disk6"}}, // a Fusion drive
+	} {
+		got, err := storesBelow(device, diskutil)
+		require.NoError(t, err, device)
+		require.Equal(t, want, got, device)
+	}
+	_, err := storesBelow("disk9", diskutil)
+	require.ErrorIs(t, err, os.ErrNotExist)
+	for _, bad := range []string{"", "not a list", "<plist><dict><key>a</key>", "<plist><array/></plist>",
+		"<plist><dict></dict></plist>", "<plist><dict><key>APFSPhysicalStores</key><array><dict/></array></dict></plist>",
+		"<plist><dict><key>APFSPhysicalStores</key><array><string>disk0</string></array></dict></plist>"} {
+		_, err := storesBelow("disk9", func(string) ([]byte, error) { return []byte(bad), nil })
+		require.Error(t, err, "%q", bad)
+	}
+	// A container that names itself does not lead in a circle.
+	_, err = storesBelow("disk9", func(device string) ([]byte, error) {
+		return fmt.Appendf(nil, "<plist><dict><key>APFSPhysicalStores</key><array><dict><key>APFSPhysicalStore</key>"+
+			"<string>%s</string></dict></array></dict></plist>", device), nil
+	})
+	require.Error(t, err)
+	require.Equal(t, "disk3s5", deviceOf("/dev/disk3s5"))
+	for _, none := range []string{"//user@nas/share", "nas:/export", "devfs", "map auto_home", "/dev/null"} {
+		require.Empty(t, deviceOf(none))
+	}
+}
