@@ -74,7 +74,7 @@ func TestEveryOperationOfAMergeFails(t *testing.T) {
 		{Ops: faultstore.Put, Kind: store.Index, Effect: faultstore.Torn},
 	} {
 		plan.At = 1
-		for ; mergeFails(t, base, plan); plan.At += testkit.Rounds(60, 21, 2) {
+		for ; mergeFails(t, base, plan); plan.At += testkit.Rounds(60, 21, 5) {
 		}
 		require.Greater(t, plan.At, 1)
 	}
@@ -141,7 +141,7 @@ func TestBackupBetweenAnyTwoStepsOfAMerge(t *testing.T) {
 	testkit.Slow(t)
 	t.Parallel()
 	base := manySegments(t, 100)
-	for n := 1; ; n += testkit.Rounds(40, 17, 2) {
+	for n := 1; ; n += testkit.Rounds(40, 17, 5) {
 		p := base.Copied(t)
 		inner := p.Store
 		st, count := at(inner, n, func() {

@@ -249,7 +249,7 @@ func TestPruneKeepsWhatAHostileClientClaims(t *testing.T) {
 	t.Parallel()
 	base, old := attacked(t)
 	refused := 0
-	for seed := range uint64(testkit.Rounds(8, 30, 200)) {
+	for seed := range uint64(testkit.Rounds(8, 30, 80)) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		p := base.Copied(t)
 		a := newAdder(p)
