@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 
@@ -125,6 +126,9 @@ func (a *app) shareOptions(t smb.Target) smb.Options {
 			a.print.Note(fmt.Sprintf("%v; trying again", err))
 		}, Back: func() { a.print.Note(t.Host + " is back") }},
 		TCP: a.tcp(t.Host),
+	}
+	if dir := a.stateDir(); dir != "" {
+		o.Known = filepath.Join(dir, "servers")
 	}
 	switch {
 	case s.Encrypt:

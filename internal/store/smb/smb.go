@@ -32,6 +32,7 @@ type Options struct {
 	Pass        *iopolicy.Pass
 	Patience    Patience
 	TCP         TCP
+	Known       string // folder that remembers the newest version of SMB of each server; "": none
 }
 
 // Patience holds the timeouts.
@@ -149,7 +150,7 @@ func newStore(ctx context.Context, t Target, o Options) (*Store, error) {
 		Host: t.Host, Port: t.Port, Share: t.Share, User: t.User, Domain: t.Domain, Password: secret.Password,
 		Tickets: secret.Tickets, Protection: o.Protection, Inflight: o.Inflight, Patience: o.Patience.Request,
 		Idle: o.Patience.Idle,
-		TCP:  o.TCP,
+		TCP:  o.TCP, Known: o.Known,
 	}
 	if secret.User != "" {
 		l.User = secret.User

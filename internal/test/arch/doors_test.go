@@ -32,6 +32,8 @@ func exceptions() []exception {
 				"os.ReadDir"},
 			"the names of the runs of the local cache; their content passes through internal/repo/cachefile",
 		},
+		{"internal/store/smb/session", []string{"os.Lstat", "os.MkdirAll", "os.OpenFile", "os.Remove"},
+			"empty files in the cache folder remember the versions of servers, at most once per run"},
 		{"internal/store/location", []string{"os.Lstat"}, "distinguishes a local folder from the address of a share"},
 		{"internal/repo/treecache", nil, "copies of sealed frames on this machine, which may vanish at any time"},
 		{

@@ -202,6 +202,7 @@ func loginError(ctx context.Context, l Login, w *wire, err error) error {
 
 // brokenOff explains a connection on which no logon is possible now; nil: it is possible.
 func brokenOff(l Login, err error) error {
+	var older *olderError
 	switch {
 	case errors.Is(err, errForeign):
 		return &store.Problem{
@@ -222,6 +223,13 @@ func brokenOff(l Login, err error) error {
 			Do: "see what lies between this machine and the server, " + again + "; after the server was set to an older SMB " +
 				"in the middle of a command, that is enough",
 			Kinds: []error{store.ErrTemporary, store.ErrGone},
+		}
+	case errors.As(err, &older):
+		return &store.Problem{
+			What: err.Error(), Cause: &silent{err},
+			Do: fmt.Sprintf("run the command again; if that does not help, see what lies between this machine and %s, "+
+				"since an attacker there can cause this; if the server was set to an older SMB on purpose, remove the file "+
+				"%s, %s", l.Host, older.file, again),
 		}
 	case unsigned(err):
 		return &store.Problem{

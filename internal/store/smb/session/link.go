@@ -65,20 +65,7 @@ func (s *Session) Link() Link {
 		Encrypted: l.sent.Load() == sentEncrypted, Signed: l.sent.Load() == sentSigned,
 		Demanded: l.mode.Load()&mustSign != 0, Guest: l.guest.Load(),
 	}
-	switch d := l.dialect.Load(); d {
-	case 0x0202:
-		out.Dialect = "2.0.2"
-	case 0x0210:
-		out.Dialect = "2.1"
-	case dialect300:
-		out.Dialect = "3.0"
-	case dialect302:
-		out.Dialect = "3.0.2"
-	case dialect311:
-		out.Dialect = "3.1.1"
-	default:
-		out.Dialect = fmt.Sprintf("of dialect %#04x", d)
-	}
+	out.Dialect = dialectName(l.dialect.Load())
 	if c := l.cipher.Load(); c != 0 {
 		out.Cipher = map[uint32]string{
 			aes128CCM: "AES-128-CCM", aes128GCM: "AES-128-GCM", 3: "AES-256-CCM", 4: "AES-256-GCM",
@@ -88,6 +75,26 @@ func (s *Session) Link() Link {
 		}
 	}
 	return out
+}
+
+// dialects are the versions of SMB, newest first.
+func dialects() []uint32 { return []uint32{dialect311, dialect302, dialect300, dialect210, dialect202} }
+
+// dialectName returns the name of a version, such as "3.1.1".
+func dialectName(d uint32) string {
+	switch d {
+	case dialect202:
+		return "2.0.2"
+	case dialect210:
+		return "2.1"
+	case dialect300:
+		return "3.0"
+	case dialect302:
+		return "3.0.2"
+	case dialect311:
+		return "3.1.1"
+	}
+	return fmt.Sprintf("of dialect %#04x", d)
 }
 
 // cipherOf returns the cipher in the answer to a negotiation; 0: none.

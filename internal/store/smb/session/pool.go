@@ -33,7 +33,7 @@ type slot struct {
 
 // NewPool returns a pool of up to size sessions, which are dialled on demand.
 func NewPool(l Login, sessions int) *Pool {
-	l.server = &server{}
+	l.server = &server{known: remember(l)}
 	l.server.answered()
 	p := &Pool{login: l}
 	l.server.drop = p.drop

@@ -50,6 +50,7 @@ type Login struct {
 	Patience time.Duration
 	Idle     time.Duration // before an Echo
 	TCP      TCP
+	Known    string // folder that remembers the version of SMB of each server; "": none
 
 	server *server // nil: nothing is known yet
 }
@@ -58,7 +59,8 @@ type Login struct {
 type server struct {
 	heard   atomic.Int64  // when it last sent something, in nanoseconds since 1970
 	dialect atomic.Uint32 // the newest in which a session began
-	drop    func()        // ends all sessions; nil: there is one
+	known   remembered
+	drop    func() // ends all sessions; nil: there is one
 }
 
 // answered records a sign of life.
@@ -137,6 +139,9 @@ func dial(ctx context.Context, l Login) (*Session, error) {
 	lose := func(err error) { s.end(&end{hungUp(err)}) } // so that no request starts on it
 	w.end.Store(&lose)
 	l.server.dialect.Store(max(l.server.dialect.Load(), w.link.dialect.Load()))
+	if l.Protection != AsOffered { // which accepts answers without a signature, so that any host can claim a newer version
+		l.server.known.raise(w.link.dialect.Load())
+	}
 	w.settled.Store(true)
 	s.used.Store(time.Now().UnixNano())
 	go s.keep(l.Idle)

@@ -20,6 +20,8 @@ const (
 	cmdSetup     = 1
 	cmdTree      = 3
 	dialectAny   = 0x02ff
+	dialect202   = 0x0202
+	dialect210   = 0x0210
 	dialect300   = 0x0300
 	dialect302   = 0x0302
 	dialect311   = 0x0311
@@ -197,6 +199,8 @@ func (w *wire) inspect(p []byte) error {
 			// which is never asked) the library would negotiate again, for SMB 2.1 alone.
 			if got := w.link.dialect.Load(); got == dialectAny || got < w.server.dialect.Load() {
 				return errLowered
+			} else if had := w.server.known; got < had.dialect {
+				return &olderError{got, had.dialect, had.path(had.dialect)}
 			}
 		}
 		w.cipher = status == 0 && cipherOf(p) != 0
