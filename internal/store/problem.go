@@ -79,17 +79,17 @@ func shortly(err error) string {
 	return strings.TrimSuffix(text, ".")
 }
 
-// filled returns the text of a server's status as it is without the names that the server should fill in: "{Device
-// Timeout} The operation on %hs was not completed." has its title left.
+// filled returns the title of a server's status in lower case, or its text if it has none. "{Device Timeout} The
+// operation on %hs was not completed." has names for the server to fill in, which it never does.
 func filled(text string) string {
-	if !strings.Contains(text, "%") {
-		return text
-	}
 	title, _, titled := strings.Cut(strings.TrimPrefix(text, "{"), "} ")
-	if !titled {
+	switch {
+	case titled && text[0] == '{':
+		return strings.ToLower(title)
+	case strings.Contains(text, "%"):
 		return ""
 	}
-	return strings.ToLower(title)
+	return text
 }
 
 // NoSnapshots is the error for a repository without its folder of snapshots. Treating it as empty would let a prune

@@ -19,6 +19,8 @@ var (
 
 	// errReplaced: another repository lies in the folder.
 	errReplaced = errors.New("another repository, or a copy, has taken its place")
+	// errRemoved stands for the server's status, whose text mentions no removal.
+	errRemoved = errors.New("another program is removing it")
 	// errStop: the consumer of a list stopped.
 	errStop = errors.New("enough")
 )

@@ -133,6 +133,9 @@ func reason(err error) error {
 
 // missing decides whether a file is missing or the target. It returns the error of the check if that fails.
 func (s *Store) missing(ctx context.Context, h *session.Hold, err error) error {
+	if session.Status(err) == session.StatusDeletePending {
+		err = errRemoved
+	}
 	if s.known.Load() {
 		if lost := s.checkPresent(ctx, h, err); lost != nil {
 			return s.explain(ctx, h, lost)

@@ -339,7 +339,8 @@ func (s *Store) checkPresent(ctx context.Context, h *session.Hold, what error) e
 		witness = s.path(store.Name{Kind: store.Config})
 	}
 	now, err := s.stat(ctx, h, witness)
-	if errors.Is(err, fs.ErrNotExist) && ctx.Err() == nil {
+	// A file that is being removed counts as missing here: to ask about it again would never end.
+	if (errors.Is(err, fs.ErrNotExist) || session.Status(err) == session.StatusDeletePending) && ctx.Err() == nil {
 		return s.lost(cmp.Or(what, err))
 	}
 	if err == nil && known && !s.witness.CompareAndSwap(nil, &now) {

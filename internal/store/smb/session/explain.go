@@ -193,6 +193,9 @@ func loginError(ctx context.Context, l Login, w *wire, err error) error {
 			What: ErrLogon.Error(), Cause: &silent{err}, Do: unpermitted(l, w.cipher), Kinds: []error{ErrLogon},
 		}
 	}
+	if invalid := (*smb2.InvalidResponseError)(nil); status != 0 && errors.As(err, &invalid) {
+		err = &smb2.ResponseError{Code: status} // the library names the ones that it expects as well
+	}
 	return &store.Problem{
 		What: l.Host + " broke off the logon", Cause: err,
 		Do:    fmt.Sprintf("see whether it speaks SMB 2 or later on port %d, %s", l.Port, again),
