@@ -46,7 +46,9 @@ func kindOf(k store.Kind) Kind {
 func (c *checker) list(ctx context.Context, kind store.Kind) ([]store.Info, error) {
 	defer c.clock.Enter(c.clock.Enter(report.Fetch))
 	var infos []store.Info
-	for info, err := range c.st.List(ctx, kind) {
+	var lost misplaced
+	defer func() { lost.note(c.found) }()
+	for info, err := range c.st.List(store.ReportMisplaced(ctx, lost.add), kind) {
 		if err != nil {
 			return nil, fmt.Errorf("list %s: %w", kind, err)
 		}

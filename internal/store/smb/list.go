@@ -138,7 +138,11 @@ func (s *Store) listDir(ctx context.Context, kind store.Kind, folder string) ([]
 	for _, e := range entries {
 		name := store.Name{Kind: kind, ID: folded(e)}
 		stored := e.Mode().IsRegular() || store.IsFence(kind, e.Mode())
-		if name.Check() == nil && stored && path.Dir(name.Path()) == folder {
+		switch {
+		case name.Check() != nil || !stored:
+		case path.Dir(name.Path()) != folder:
+			store.Misplaced(ctx, name, folder)
+		default:
 			infos = append(infos, store.Describe(name, e))
 		}
 	}
