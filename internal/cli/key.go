@@ -76,6 +76,7 @@ func (a *app) keyAddCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			a.rememberKeys(ctx, r)
 			return a.print.Print(&output.KeyChange{Change: "added", ID: id})
 		})
 	})
@@ -118,6 +119,7 @@ A copy of the key files made before the removal can still be opened with the rem
 			if err != nil {
 				return err
 			}
+			a.rememberKeys(ctx, r)
 			a.noteWithoutRecovery(ctx, r)
 			return a.print.Print(&output.KeyChange{Change: "removed", ID: id})
 		})
@@ -155,6 +157,7 @@ the last group of the key, or reads it from standard input. It changes nothing i
 				return err
 			}
 			// Also if an old key could not be removed: the new one is valid and exists nowhere else.
+			a.rememberKeys(ctx, r)
 			made := &output.Recovery{ID: r.ID(), Key: text}
 			a.recordUnconfirmed(r.ID(), text)
 			a.print.Show(made.Block())

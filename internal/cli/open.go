@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
-	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
 	"github.com/tidemark-backup/tidemark/internal/options"
@@ -84,6 +83,7 @@ func (a *app) openWith(ctx context.Context, st store.Store, sources *unlock.Sour
 		r, err := repo.Open(ctx, st, opt)
 		if err == nil {
 			known.write(r.SlotID())
+			a.compareKeys(r)
 			a.usesCache(r)
 			a.keepTyped(sources)
 		}
@@ -99,33 +99,6 @@ func (a *app) openWith(ctx context.Context, st store.Store, sources *unlock.Sour
 func (a *app) usesCache(r *repo.Repository) {
 	if c := a.spec.Cache(); c.Enabled && r.CacheFolder() != "" {
 		a.task.opened = append(a.task.opened, usedCache{r.CacheFolder(), r.Store().Location()})
-	}
-}
-
-// slotFile remembers on this machine which key slot opened a repository last. It is tried first, so that slots that
-// others add cost no time. "" remembers nothing. The file is in the cache folder of the repository.
-type slotFile string
-
-func knownSlot(opt repo.OpenOptions, id string) slotFile {
-	if opt.Cache.Temporary || opt.Cache.Dir == "" || id == "" {
-		return ""
-	}
-	return slotFile(filepath.Join(opt.Cache.Dir, id, "slot"))
-}
-
-// read returns the ID, "" if unknown.
-func (f slotFile) read() string {
-	text, err := os.ReadFile(string(f))
-	if err != nil || f == "" {
-		return ""
-	}
-	return strings.TrimSpace(string(text))
-}
-
-// write stores the ID if possible. A torn file names no slot and only costs time.
-func (f slotFile) write(id string) {
-	if f != "" && f.read() != id {
-		_ = os.WriteFile(string(f), []byte(id+"\n"), 0o600)
 	}
 }
 

@@ -202,6 +202,7 @@ func (s *setupRun) renew(ctx context.Context, r *repo.Repository, pending unlock
 		return err
 	}
 	s.recordUnconfirmed(r.ID(), key)
+	s.rememberKeys(ctx, r)
 	made := &output.Recovery{ID: r.ID(), Key: key}
 	if keep != nil {
 		err = errors.Join(err, keep.Write(key))

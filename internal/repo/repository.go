@@ -85,6 +85,7 @@ type Repository struct {
 	decompressors sync.Pool // *pack.Decompressor
 	sealed        sync.Pool // *[]byte: buffers for a sealed frame
 
+	found  []Slot // by Open
 	slotMu sync.Mutex
 	slot   format.ID // the slot that opened the repository
 
@@ -126,7 +127,9 @@ func open(ctx context.Context, st store.Store, opt OpenOptions) (*Repository, er
 	if err != nil {
 		return nil, err
 	}
-	return newRepository(ctx, st, conf, opened, opt), nil
+	r := newRepository(ctx, st, conf, opened, opt)
+	r.found = slots.slots
+	return r, nil
 }
 
 // readConfig returns the config and its bytes.

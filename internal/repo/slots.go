@@ -194,6 +194,17 @@ func (s *Slot) away() bool {
 	return s.Err != nil && !object.IsDamage(s.Err) && !errors.Is(s.Err, format.ErrUnsupported)
 }
 
+// Damaged reports whether the content of the slot is not what was stored.
+func (s *Slot) Damaged() bool { return s.Err != nil && object.IsDamage(s.Err) }
+
+// FoundSlots returns the key slots that Open found, in no order; nil if there are more than it reads.
+func (r *Repository) FoundSlots() []Slot {
+	if len(r.found) >= maxSlots {
+		return nil
+	}
+	return r.found
+}
+
 // errForeign: the slot opens, but its master key does not authenticate the config.
 var errForeign = fmt.Errorf("the key fits its slot but not the config: %w", format.ErrCorrupt)
 

@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+)
+
+// slotFile remembers on this machine which key slot opened a repository last. It is tried first, so that slots that
+// others add cost no time. "" remembers nothing. The file is in the cache folder of the repository.
+type slotFile string
+
+func knownSlot(opt repo.OpenOptions, id string) slotFile {
+	if opt.Cache.Temporary || opt.Cache.Dir == "" || id == "" {
+		return ""
+	}
+	return slotFile(filepath.Join(opt.Cache.Dir, id, "slot"))
+}
+
+// read returns the ID, "" if unknown.
+func (f slotFile) read() string {
+	text, err := os.ReadFile(string(f))
+	if err != nil || f == "" {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// write stores the ID if possible. A torn file names no slot and only costs time.
+func (f slotFile) write(id string) {
+	if f != "" && f.read() != id {
+		_ = os.WriteFile(string(f), []byte(id+"\n"), 0o600)
+	}
+}
+
+// keysSeen is the file in the cache folder of a repository that remembers which key slots this machine has seen: a
+// line of ID and description for each. Other lines are skipped. Of two runs at once the last one counts.
+const keysSeen = "keys"
+
+// keysSeenLimit is the maximum size of the file, in bytes: that of some hundred keys.
+const keysSeenLimit = 64 << 10
+
+// compareKeys warns of key slots that are damaged, and once of those that are gone: nothing else misses a key that is
+// seldom used, such as the recovery key.
+func (a *app) compareKeys(r *repo.Repository) {
+	slots := r.FoundSlots()
+	for i := range slots {
+		if id := slots[i].ID; slots[i].Damaged() {
+			a.warnAlways(fmt.Sprintf("key %s is damaged and opens nothing: put the file keys/%s back from a copy of the "+
+				"repository; or remove it with 'tidemark key remove %[1]s' and add the key again", id.Short(), id))
+		}
+	}
+	folder := r.CacheFolder()
+	if folder == "" || len(slots) == 0 {
+		return
+	}
+	seen := readKeysSeen(folder)
+	now := describeKeys(slots)
+	for i := range slots {
+		if id := slots[i].ID.String(); slots[i].Slot == nil && seen[id] != "" {
+			now[id] = seen[id]
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(seen)) {
+		if _, there := now[id]; there {
+			continue
+		}
+		a.warnAlways(fmt.Sprintf("a key of this repository is gone: %s; unless 'tidemark key remove' or 'tidemark key "+
+			"recovery' removed it, put the file keys/%s back from a copy of the repository, or add the key again",
+			seen[id], id))
+	}
+	if !maps.Equal(seen, now) {
+		writeKeysSeen(folder, now)
+	}
+}
+
+// rememberKeys remembers the key slots after this machine has changed them.
+func (a *app) rememberKeys(ctx context.Context, r *repo.Repository) {
+	if slots, err := r.Slots(ctx); err == nil && r.CacheFolder() != "" {
+		writeKeysSeen(r.CacheFolder(), describeKeys(slots))
+	}
+}
+
+// describeKeys returns a description of each slot, by its ID.
+func describeKeys(slots []repo.Slot) map[string]string {
+	all := make(map[string]string)
+	for i := range slots {
+		text := "key " + slots[i].ID.Short()
+		if s := slots[i].Slot; s != nil {
+			text = fmt.Sprintf("%s of %q (%s)", s.Method, s.Label, slots[i].ID.Short())
+		}
+		all[slots[i].ID.String()] = text
+	}
+	return all
+}
+
+func readKeysSeen(folder string) map[string]string {
+	seen := make(map[string]string)
+	f, err := os.OpenFile(filepath.Join(folder, keysSeen), os.O_RDONLY|unix.O_NONBLOCK, 0) // it may be a fifo
+	if err != nil {
+		return seen
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, keysSeenLimit))
+	if err != nil {
+		return seen
+	}
+	for line := range strings.Lines(string(text)) {
+		name, what, whole := strings.Cut(line, " ")
+		if id, err := format.ParseID(name); err == nil && whole && strings.HasSuffix(what, "\n") {
+			seen[id.String()] = strings.TrimSuffix(what, "\n")
+		}
+	}
+	return seen
+}
+
+// writeKeysSeen stores the keys if possible.
+func writeKeysSeen(folder string, keys map[string]string) {
+	var text strings.Builder
+	for _, id := range slices.Sorted(maps.Keys(keys)) {
+		fmt.Fprintf(&text, "%s %s\n", id, keys[id])
+	}
+	if os.MkdirAll(folder, 0o700) != nil {
+		return
+	}
+	f, err := os.CreateTemp(folder, keysSeen+".*")
+	if err != nil {
+		return
+	}
+	_, err = f.WriteString(text.String())
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), filepath.Join(folder, keysSeen))
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+}
