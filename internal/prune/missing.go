@@ -8,9 +8,9 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo/reach"
 )
 
-// missing returns an ErrMissing if a snapshot that this machine published has disappeared without being forgotten, and
-// a prune could remove its data. It could not if a snapshot that is there has the same tree, or if the tree is gone:
-// the target was set back to an older state, or another machine forgot the snapshot over a year ago.
+// missing returns an ErrMissing if a snapshot that this machine published or saw has disappeared without being
+// forgotten, and a prune could remove its data. It could not if a snapshot that is there has the same tree, or if the
+// tree is gone: the target was set back to an older state, or another machine forgot the snapshot over a year ago.
 func (p *pruner) missing(ctx context.Context, v *survey) error {
 	p.r.ReportMissing(ctx, v.listed)
 	var query reach.Query

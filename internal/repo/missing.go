@@ -76,9 +76,10 @@ func (r *Repository) Forgotten(ctx context.Context) (all []Listed, err error) {
 	return all, err
 }
 
-// Missing returns the snapshots that this machine has published, that are absent from listed and from the target, and
-// that no tombstone names, newest first. Their content is that of the copy on this machine, nil without one. Stored is
-// when they were published. matter, if not nil, selects those that are looked for at all, by what this machine knows.
+// Missing returns the snapshots that this machine has published or seen, that are absent from listed and from the
+// target, and that no tombstone names, newest first. Their content is that of the copy on this machine, nil without
+// one. Stored is when they were published. matter, if not nil, selects those that are looked for at all, by what this
+// machine knows.
 func (r *Repository) Missing(ctx context.Context, listed []Listed, matter func(*Listed) (bool, error)) ([]Listed,
 	error) {
 	all, err := r.unlisted(listed)
@@ -111,26 +112,36 @@ func (r *Repository) Missing(ctx context.Context, listed []Listed, matter func(*
 	return list, nil
 }
 
-// unlisted returns the record of the snapshots that this machine has published and that are absent from listed.
-// Those that were missing and are there again are no longer recorded as missing.
+// unlisted returns the record of the snapshots that this machine has published or seen and that are absent from listed.
+// It adds to the record what is listed and can be read. Those that were missing and are there again are no longer
+// recorded as missing.
 func (r *Repository) unlisted(listed []Listed) (snapcache.Snapshots, error) {
 	folder := r.CacheFolder()
 	if folder == "" {
 		return nil, nil
 	}
 	all, err := snapcache.Published(folder)
-	if err != nil || len(all) == 0 {
+	if err != nil {
 		return nil, err
 	}
 	var again []format.ID
+	seen := make(snapcache.Snapshots)
 	for i := range listed {
-		if all[listed[i].ID].Missing {
-			again = append(again, listed[i].ID)
+		id := listed[i].ID
+		p, known := all[id]
+		switch {
+		case p.Missing:
+			again = append(again, id)
+		case !known && listed[i].Snapshot != nil:
+			seen[id] = snapcache.Publication{At: listed[i].Stored}
 		}
-		delete(all, listed[i].ID)
+		delete(all, id)
 	}
 	if len(again) > 0 {
 		err = snapcache.SetMissing(folder, again, false)
+	}
+	if len(seen) > 0 {
+		err = errors.Join(err, snapcache.AddSeen(folder, seen))
 	}
 	return all, err
 }
@@ -198,7 +209,7 @@ func (r *Repository) ReportMissing(ctx context.Context, listed []Listed) {
 		missing[i] = Listed{ID: id, Stored: all[id].At}
 	}
 	slices.SortFunc(missing, func(a, b Listed) int { return b.Stored.Compare(a.Stored) })
-	r.warn("snapshots are missing that this machine saved and that no 'tidemark forget' removed: %s; either "+
+	r.warn("snapshots are missing that this machine saved or saw and that no 'tidemark forget' removed: %s; either "+
 		"the target was set back to an older state, or another program deleted files: run 'tidemark check'; 'tidemark "+
 		"forget --undo' with their IDs brings them back while their data is there, 'tidemark forget' accepts the loss",
 		NameMissing(missing))

@@ -17,8 +17,8 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// recordName is the file of the record of published snapshots: a line of ID and time for each, and missingMark after
-// these if the snapshot was reported as missing.
+// recordName is the file of the record of published and seen snapshots: a line of ID and time for each, and missingMark
+// after these if the snapshot was reported as missing.
 const (
 	recordName  = "published"
 	missingMark = " missing"
@@ -33,8 +33,8 @@ type Publication struct {
 // Snapshots maps each snapshot to its record.
 type Snapshots map[format.ID]Publication
 
-// Published returns the record of the snapshots that this machine has published, an empty one if there is none. Lines
-// that were cut off by a crash are skipped.
+// Published returns the record of the snapshots that this machine has published or seen, an empty one if there is none.
+// Lines that were cut off by a crash are skipped.
 func Published(folder string) (Snapshots, error) {
 	f, err := os.OpenFile(filepath.Join(folder, recordName), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -68,6 +68,17 @@ func parse(f io.Reader) (Snapshots, error) {
 // AddPublished records a snapshot that this machine has published.
 func AddPublished(folder string, id format.ID, at time.Time) error {
 	return change(folder, func(all Snapshots) { all[id] = Publication{At: at} })
+}
+
+// AddSeen records snapshots that this machine has seen in the repository.
+func AddSeen(folder string, seen Snapshots) error {
+	return change(folder, func(all Snapshots) {
+		for id, p := range seen {
+			if _, had := all[id]; !had {
+				all[id] = p
+			}
+		}
+	})
 }
 
 // SetMissing records which of the snapshots were reported as missing, or are there again.

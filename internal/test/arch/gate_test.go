@@ -47,6 +47,7 @@ func guardedPackages() []guardedPackage {
 			"Published: os.OpenFile":  "the record is one small file",
 			"RemovePublished: change": "the record is one small file",
 			"AddPublished: change":    "the record is one small file",
+			"AddSeen: change":         "the record is one small file",
 			"SetMissing: change":      "the record is one small file",
 		}},
 		{"internal/repo/treecache", nil, []string{"Names", "atFolder"}, map[string]string{
