@@ -243,12 +243,12 @@ func (c *Comparer) compareEntries(ctx context.Context, d *Dir) error {
 		if entries[i].Dataless {
 			same = c.keeps(&entries[i], n)
 		}
-		if same && c.Parent.Damaged {
+		if c.Parent.Damaged && (same || described(&entries[i], n)) {
 			stored, err := c.stored(ctx, n)
 			if err != nil {
 				return err
 			}
-			if same = stored; !stored {
+			if same = same && stored; !stored {
 				mended++
 			}
 		}

@@ -27,6 +27,13 @@ func Same(e *scan.Entry, n *tree.Node, start tree.Time, ignoreCtime bool) bool {
 	return e.Changed() == n.Changed && scan.Safe(e.Changed(), start)
 }
 
+// described reports whether e looks like the file that node n describes. It is read all the same if it was changed too
+// late before the backup that stored n, or if n demands that; what it restores to the repository is a repair then.
+func described(e *scan.Entry, n *tree.Node) bool {
+	return e.Type == tree.File && n.Type == tree.File && e.Size == n.Size && e.ModTime() == n.ModTime &&
+		e.Changed() == n.Changed
+}
+
 // FS returns the number of the file system to compare and to store: zero for that of the directory, and where an object
 // has no other names.
 func FS(e *scan.Entry) uint64 {

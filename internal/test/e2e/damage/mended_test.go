@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -210,4 +211,38 @@ func requireNewestRestores(p *kit.Pruned, what string) {
 	require.NoError(p.T, err, what)
 	require.Empty(p.T, p.Failures(), what)
 	kit.RequireSameFiles(p.T, p.Src, dst, what)
+}
+
+// TestRepairsOfFreshFilesAreCounted: files that were written too shortly before a backup are read again by the next
+// one. If the repository had lost data of them, that is a repair.
+func TestRepairsOfFreshFilesAreCounted(t *testing.T) {
+	t.Parallel()
+	e := kit.NewEngine(t, mem.New())
+	src := filepath.Join(testkit.RamDir(t), "src")
+	kit.Written(t, src, map[string]string{
+		"one": string(testkit.Noise(1, 100_000)), "two": string(testkit.Noise(2, 100_000)),
+	})
+	kit.Settle()
+	later := time.Now().Add(time.Minute) // a time that is not trusted
+	for _, name := range []string{"one", "two"} {
+		require.NoError(t, os.Chtimes(filepath.Join(src, name), later, later))
+	}
+	job := e.Job(src)
+	job.Source.Comparing.IgnoreCtime = true
+	_, _, err := e.Backup(job)
+	require.NoError(t, err)
+	again := func() uint64 {
+		out, _, err := e.Backup(job)
+		require.NoError(t, err)
+		return out.Mended
+	}
+	require.Zero(t, again(), "nothing is lost")
+	for info, err := range e.Store.List(t.Context(), store.Pack) {
+		require.NoError(t, err)
+		if !info.Name.OfTrees() {
+			require.NoError(t, e.Store.Delete(t.Context(), info.Name))
+		}
+	}
+	require.EqualValues(t, 2, again())
+	require.Zero(t, again(), "it was repaired")
 }
