@@ -91,6 +91,9 @@ func (a *app) openWith(ctx context.Context, st store.Store, sources *unlock.Sour
 			a.print.Show("Wrong passphrase.\n")
 			continue
 		}
+		if errors.Is(err, repo.ErrWrongKey) && known != "" {
+			err = goneKeys(ctx, st, filepath.Dir(string(known)), err)
+		}
 		return r, err
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
@@ -83,6 +84,23 @@ func (a *app) compareKeys(r *repo.Repository) {
 	if !maps.Equal(seen, now) {
 		writeKeysSeen(folder, now)
 	}
+}
+
+// goneKeys adds to the error of a wrong key the keys that this machine has seen and that are gone: it may fit one of
+// them.
+func goneKeys(ctx context.Context, st store.Store, folder string, wrong error) error {
+	seen := readKeysSeen(folder)
+	for info, err := range st.List(ctx, store.Key) {
+		if err != nil {
+			return wrong
+		}
+		delete(seen, info.Name.ID)
+	}
+	for _, id := range slices.Sorted(maps.Keys(seen)) {
+		wrong = fmt.Errorf("%w; a key is gone, %s: put the file keys/%s back from a copy of the repository", wrong, seen[id],
+			id)
+	}
+	return wrong
 }
 
 // rememberKeys remembers the key slots after this machine has changed them.
