@@ -56,6 +56,9 @@ func Serve(ctx context.Context, dir string, root view.Entry, from view.Reader, o
 	if opt.AllowOther {
 		with.Options = append(with.Options, "default_permissions")
 	}
+	// The kernel checks the ACLs too: with the mode alone, the mask would count as the rights of the group. It brings
+	// default_permissions, under which a user who is not root could not read all files of an own mount.
+	with.EnableAcl = opt.AllowOther
 	readOnly(with)
 	server, err := fuse.NewServer(s, dir, with)
 	if err != nil {

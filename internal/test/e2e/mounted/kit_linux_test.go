@@ -38,6 +38,11 @@ func (m *mounted) reported() string {
 // mountAll mounts the repository, until the test ends.
 func mountAll(t *testing.T, e *kit.Engine) *mounted {
 	t.Helper()
+	return mountFor(t, e, false)
+}
+
+func mountFor(t *testing.T, e *kit.Engine, others bool) *mounted {
+	t.Helper()
 	if _, err := os.Stat("/dev/fuse"); err != nil || os.Geteuid() != 0 {
 		if os.Getenv("CI") != "" {
 			t.Fatal("needs root and /dev/fuse")
@@ -60,7 +65,7 @@ func mountAll(t *testing.T, e *kit.Engine) *mounted {
 	ready := make(chan struct{})
 	go func() {
 		m.done <- mount.Serve(ctx, m.dir, view.NewRepository(r, list, time.Now).Root(), r, mount.Options{
-			Source: "test", Notify: func(text string) {
+			AllowOther: others, Source: "test", Notify: func(text string) {
 				m.mu.Lock()
 				defer m.mu.Unlock()
 				m.lines = append(m.lines, text)
