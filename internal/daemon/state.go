@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
 )
 
 // stateVersion changes when an old program would misunderstand the state file.
@@ -145,7 +146,7 @@ func (s *state) write(dir string) error {
 	}
 	_, err = f.Write(content)
 	if err == nil {
-		err = f.Sync()
+		err = pages.Sync(f, false)
 	}
 	err = errors.Join(err, f.Close())
 	if err == nil {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
 )
 
 // errKilled is the message of the after-command that a run owed which was killed.
@@ -47,7 +49,7 @@ func claim(ctx context.Context, path string) (d debt, owed bool, err error) {
 	was, err := io.ReadAll(io.LimitReader(f, 1))
 	if err == nil && len(was) == 0 {
 		_, err = f.WriteString("a run has begun, and its after-command has not run\n")
-		err = errors.Join(err, f.Sync())
+		err = errors.Join(err, pages.Sync(f, false))
 	}
 	if err != nil {
 		return debt{}, false, errors.Join(fmt.Errorf("use the file of commands: %w", err), f.Close())

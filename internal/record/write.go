@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
 )
 
 // Of the files of the record: the size from which one is replaced by a new one, and how many older ones are kept.
@@ -177,7 +179,7 @@ func (s *series) sync() error {
 	if s.file == nil {
 		return nil
 	}
-	return s.file.Sync()
+	return pages.Sync(s.file, false)
 }
 
 func (s *series) close() error {

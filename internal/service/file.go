@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
 )
 
 // written is in a comment at the beginning of each definition.
@@ -48,7 +50,7 @@ func (f file) write(text string) (err error) {
 		return err //nolint:wrapcheck // above
 	}
 	_, err = fresh.WriteString(text)
-	err = errors.Join(err, fresh.Chmod(0o644), fresh.Sync(), fresh.Close())
+	err = errors.Join(err, fresh.Chmod(0o644), pages.Sync(fresh, false), fresh.Close())
 	if err == nil {
 		err = os.Rename(fresh.Name(), f.path)
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
 )
 
 // Fresh makes the file one that does not exist yet, with the same new content. command is the name of the command that
@@ -127,7 +129,7 @@ func Replace(path string, content []byte, mode fs.FileMode) error {
 func Finish(f *os.File, content []byte) error {
 	_, err := f.Write(content)
 	if err == nil {
-		err = f.Sync()
+		err = pages.Sync(f, false)
 	}
 	return errors.Join(err, f.Close())
 }
