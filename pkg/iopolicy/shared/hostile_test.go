@@ -413,10 +413,17 @@ func TestRuntimeDir(t *testing.T) {
 	}
 	_, err = runtimeDir(env("XDG_RUNTIME_DIR", ownSlot), 54321, "") // sudo's
 	require.ErrorIs(t, err, ErrNoRuntimeDir)
-	dir, err = runtimeDir(env("TMPDIR", ownSlot), uid, "TMPDIR")
-	require.NoError(t, err)
-	require.Equal(t, filepath.Join(ownSlot, "tidemark"), dir)
-	_, err = runtimeDir(env(), uid, "TMPDIR")
+	for _, here := range []string{"", ownSlot} { // the service of macOS and a command by hand must meet
+		dir, err = runtimeDir(env("TMPDIR", here), 0, "TMPDIR")
+		require.NoError(t, err)
+		require.Equal(t, "/var/run/tidemark", dir)
+	}
+	if uid != 0 {
+		dir, err = runtimeDir(env("TMPDIR", ownSlot), uid, "TMPDIR")
+		require.NoError(t, err)
+		require.Equal(t, filepath.Join(ownSlot, "tidemark"), dir)
+	}
+	_, err = runtimeDir(env(), 54321, "TMPDIR")
 	require.ErrorContains(t, err, "TMPDIR")
 	if runtime.GOOS == "linux" {
 		dir, err = RuntimeDir(env("XDG_RUNTIME_DIR", ownSlot))

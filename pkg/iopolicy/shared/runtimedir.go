@@ -18,7 +18,8 @@ const program = "tidemark"
 //	/run/user/UID/tidemark      if there is one of this user,
 //	/run/tidemark               for root, also where XDG_RUNTIME_DIR is the /run/user/0 of a login: services have none,
 //	                            and both must meet,
-//	$TMPDIR/tidemark            on macOS, in place of the two before.
+//	$TMPDIR/tidemark            on macOS, in place of the two before;
+//	/var/run/tidemark           there for root, whose TMPDIR is that of a login or of a service.
 //
 // env is like os.LookupEnv. The error is ErrNoRuntimeDir.
 func RuntimeDir(env func(string) (string, bool)) (string, error) {
@@ -30,7 +31,10 @@ func RuntimeDir(env func(string) (string, bool)) (string, error) {
 
 func runtimeDir(env func(string) (string, bool), uid int, temporary string) (string, error) {
 	login := filepath.Join("/run/user", strconv.Itoa(uid))
-	root := uid == 0 && temporary == ""
+	root, system := uid == 0, "/run"
+	if root && temporary != "" {
+		system, temporary = "/var/run", ""
+	}
 	for _, from := range []string{"XDG_RUNTIME_DIR", temporary} {
 		dir, _ := env(from)
 		if from != "" && filepath.IsAbs(dir) && owned(dir, uid) && !(root && filepath.Clean(dir) == login) {
@@ -39,7 +43,7 @@ func runtimeDir(env func(string) (string, bool), uid int, temporary string) (str
 	}
 	switch {
 	case root:
-		return filepath.Join("/run", program), nil
+		return filepath.Join(system, program), nil
 	case temporary == "" && owned(login, uid):
 		return filepath.Join(login, program), nil
 	case temporary != "":
