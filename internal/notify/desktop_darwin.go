@@ -3,20 +3,38 @@ package notify
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
+	"syscall"
 
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 )
 
-// notifyDesktop shows a message in the Notification Center. The texts are arguments, so that they cannot be commands.
+// notifyDesktop shows a message in the Notification Center. Without a session, only a test fails.
 func notifyDesktop(ctx context.Context, _ *options.Notify, m *event.Notification) error {
+	console := 0
+	if info, err := os.Stat("/dev/console"); err == nil { // it belongs to the user of the screen
+		if st, ok := info.Sys().(*syscall.Stat_t); ok {
+			console = int(st.Uid)
+		}
+	}
+	err := errDesktop
+	if command := osascript(os.Getuid(), console, subject(m), m.Text); command != nil {
+		err = showBy(ctx, command)
+	}
+	if err != nil && m.Kind != test {
+		return nil
+	}
+	return err
+}
+
+func showBy(ctx context.Context, command []string) error {
 	ctx, cancel := context.WithTimeout(ctx, once)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "/usr/bin/osascript", "-e", "on run argv", "-e",
-		"display notification (item 2 of argv) with title (item 1 of argv)", "-e", "end run", subject(m), m.Text)
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Env = plainEnvironment()
-	if out, err := cmd.CombinedOutput(); err != nil && m.Kind == test {
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %w%s", errDesktop, err, lastWords(out))
 	}
 	return nil
