@@ -6,12 +6,16 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/text/unicode/norm"
+
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// A snapshot from a case-sensitive file system can hold names in one directory that differ only in case. On a
-// case-insensitive target the second object would replace the first, so the restore refuses the second.
+// A snapshot can hold names in one directory that differ only in case, or only in how Unicode composes a letter (é is
+// one code point or two). A target that does not distinguish them would have the second object replace the first, so
+// the restore refuses the second. APFS compares without regard to composition in both of its variants, and by default
+// without regard to case; HFS+ and ext4 with casefold do as well.
 
 // nameLister yields the names that the snapshot has in a directory, in their order.
 type nameLister = func(yield func(name string)) error
@@ -20,37 +24,96 @@ type nameLister = func(yield func(name string)) error
 // concurrent use.
 type caseClashes struct {
 	mu   sync.Mutex
-	dirs map[*dir]firstNames
+	dirs map[*dir]spellings
 }
 
-// firstNames maps a lower-case name to the first of several names that differ only in case. Names without such a
-// counterpart are missing; nil stands for a case-sensitive directory.
-type firstNames map[string]string
+// spellings is what is known of how a directory compares names. first maps the common spelling of several names of the
+// snapshot that it does not distinguish to the first of them. Names without such a counterpart are missing.
+type spellings struct {
+	sure, folds [ways]bool // folds counts once it is sure
+	first       map[string]string
+}
+
+// The ways in which spellings differ.
+const (
+	composed = iota
+	cased
+	ways
+)
+
+// respell returns name with each letter composed in another way, or in other case; name itself if there is no such
+// spelling that the directory is not known to take for name.
+func (s *spellings) respell(way int, name string) string {
+	others := [...]string{name, name}
+	if way == composed {
+		others = [...]string{norm.NFC.String(name), norm.NFD.String(name)}
+	} else {
+		others[0] = swapCase(name)
+	}
+	for _, other := range others {
+		if s.common(other) != s.common(name) {
+			return other
+		}
+	}
+	return name
+}
+
+// fold returns what all spellings of name have in common that differ in one way.
+func fold(way int, name string) string {
+	if way == cased {
+		return strings.ToLower(name)
+	}
+	return norm.NFD.String(name)
+}
+
+// common returns what all spellings of name have in common that the directory is known not to distinguish.
+func (s *spellings) common(name string) string {
+	for _, way := range []int{cased, composed} {
+		if s.folds[way] {
+			name = fold(way, name)
+		}
+	}
+	return name
+}
+
+// targetDir is what find needs of a directory of the target.
+type targetDir interface {
+	Lstat(name string, st *localfs.Stat) error
+	Entries(buf []byte, yield func(name []byte, typ tree.Type, ino uint64) error) error
+}
 
 // find returns the earlier name that the directory d, open as in, does not distinguish from name, or "". An object of
-// that name exists. The names of the snapshot are listed only if the directory is case-insensitive; an error comes from
-// that listing.
-func (c *caseClashes) find(d *dir, in *localfs.Dir, name string, names nameLister) (string, error) {
+// that name exists. The names of the snapshot are listed only if the directory takes several spellings for one; an
+// error comes from that listing.
+func (c *caseClashes) find(d *dir, in targetDir, name string, names nameLister) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known, ok := c.dirs[d]
-	if !ok {
-		folds, sure := foldsCase(in, name)
-		if !sure {
-			return "", nil
+	known := c.dirs[d]
+	before, doubt := known, false
+	for way := range ways {
+		if !known.sure[way] {
+			folds, sure := known.learn(way, in, name)
+			known.sure[way], known.folds[way] = sure, sure && folds
+			doubt = doubt || folds && !sure
 		}
-		if folds {
-			var err error
-			if known, err = groupByCase(names); err != nil {
-				return "", err
-			}
-		}
-		if c.dirs == nil {
-			c.dirs = map[*dir]firstNames{}
-		}
-		c.dirs[d] = known
 	}
-	if first := known[strings.ToLower(name)]; first != name {
+	now := known
+	for way := range ways {
+		now.folds[way] = now.folds[way] || doubt && !now.sure[way]
+	}
+	if now.folds != before.folds {
+		var err error
+		if now.first, err = now.group(names); err != nil {
+			return "", err
+		}
+	}
+	if now.sure != before.sure && !doubt {
+		if c.dirs == nil {
+			c.dirs = map[*dir]spellings{}
+		}
+		c.dirs[d] = now
+	}
+	if first := now.first[now.common(name)]; first != name {
 		return first, nil
 	}
 	return "", nil
@@ -91,10 +154,11 @@ func (c *caseClashes) forget(d *dir) {
 	delete(c.dirs, d)
 }
 
-// foldsCase reports whether the existing entry name is also found in other case. Inode numbers cannot decide this: some
-// file systems give each spelling its own. Instead, one of the two spellings is missing from the listing.
-func foldsCase(in *localfs.Dir, name string) (folds, sure bool) {
-	other := swapCase(name)
+// learn finds out whether the existing entry name is also found under a spelling that differs in one way. Inode numbers
+// cannot decide this: some file systems give each spelling its own. Instead, one of the two spellings is missing from
+// the listing. In doubt it folds and is not sure: an entry that differs in the other way may be what was found.
+func (s *spellings) learn(way int, in targetDir, name string) (folds, sure bool) {
+	other := s.respell(way, name)
 	if other == name {
 		return false, false
 	}
@@ -102,15 +166,27 @@ func foldsCase(in *localfs.Dir, name string) (folds, sure bool) {
 	if in.Lstat(other, &st) != nil {
 		return false, true
 	}
-	unlisted := map[string]bool{name: true, other: true}
-	if err := eachName(in, func(name []byte) { delete(unlisted, string(name)) }); err != nil {
-		return false, false
+	name, other = s.common(name), s.common(other)
+	unlisted, doubtful := map[string]bool{name: true, other: true}, map[string]bool{}
+	rest := ways - 1 - way
+	err := eachName(in, func(entry []byte) {
+		listed := s.common(string(entry))
+		delete(unlisted, listed)
+		for _, one := range []string{name, other} {
+			if !s.sure[rest] && fold(rest, listed) == fold(rest, one) {
+				doubtful[one] = true
+			}
+		}
+	})
+	sure = err == nil
+	for one := range unlisted {
+		sure = sure && !doubtful[one]
 	}
-	return len(unlisted) > 0, true
+	return len(unlisted) > 0, sure
 }
 
 // eachName yields the names in a directory.
-func eachName(in *localfs.Dir, yield func(name []byte)) error {
+func eachName(in targetDir, yield func(name []byte)) error {
 	return in.Entries(make([]byte, 64<<10), func(name []byte, _ tree.Type, _ uint64) error {
 		yield(name)
 		return nil
@@ -130,14 +206,15 @@ func swapCase(name string) string {
 	return strings.ToLower(name)
 }
 
-func groupByCase(names nameLister) (firstNames, error) {
-	seen, clashes := map[string]string{}, firstNames{}
+// group returns, of the names that the directory does not distinguish, the first by what they have in common.
+func (s *spellings) group(names nameLister) (map[string]string, error) {
+	seen, clashes := map[string]string{}, map[string]string{}
 	err := names(func(name string) {
-		lower := strings.ToLower(name)
-		if first, ok := seen[lower]; ok {
-			clashes[lower] = first
+		common := s.common(name)
+		if first, ok := seen[common]; ok {
+			clashes[common] = first
 		} else {
-			seen[lower] = name
+			seen[common] = name
 		}
 	})
 	return clashes, err
