@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
@@ -54,6 +55,10 @@ func (a *app) protect(src *backup.Source) error {
 		if slices.ContainsFunc(a.task.sources, func(source string) bool { return within(m.Path, source) }) {
 			a.print.Note(human.Printable(m.Path) + " is left out: snapshots are mounted there")
 		}
+	}
+	if runtime.GOOS == "darwin" {
+		protected = append(protected, options.Protected{Path: localfs.SystemVolumes, Hollow: true, Sources: a.task.sources,
+			Why: "a volume of the system, whose files appear at the root"})
 	}
 	src.Skip = func(dev, ino uint64) bool { return known[identity{dev, ino}] }
 	set, warnings, err := a.spec.Rules(os.ReadFile, a.Env, protected...)

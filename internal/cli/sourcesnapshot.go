@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -63,6 +64,9 @@ func (a *app) freeze(ctx context.Context, f *backupFlags, job *backup.Job) (end 
 	mounts, err := localfs.Mounts()
 	if err != nil {
 		return end, errors.Join(fmt.Errorf("list the mounts: %w", err), end())
+	}
+	for _, path := range localfs.Firmlinks(os.ReadFile) { // a snapshot of the system volume has empty folders there
+		mounts = append(mounts, localfs.Mount{Path: path})
 	}
 	job.Source.Frozen = backup.NewFrozen(s.Since)
 	for _, source := range job.Label.Sources {

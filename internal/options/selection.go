@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/rules"
 )
 
@@ -14,6 +15,9 @@ import (
 type Protected struct {
 	Path string // absolute, links resolved
 	Why  string // for messages: "the repository"
+
+	Hollow  bool     // the directories in Path are kept, without what is in them
+	Sources []string // those of a Hollow path that are named are entered
 }
 
 // Sources are the conditions that sources have to meet.
@@ -33,7 +37,11 @@ func (s *Spec) Sources() Sources {
 func (s *Spec) Rules(read ReadFile, env Env, protect ...Protected) (*rules.Set, []Warning, error) {
 	c := &compiler{spec: s, read: read, env: env, builder: rules.NewBuilder()}
 	for _, p := range protect {
-		c.builder.Protect(p.Path, p.Why)
+		if p.Hollow {
+			c.builder.Hollow(p.Path, p.Why, p.Sources)
+		} else {
+			c.builder.Protect(p.Path, p.Why)
+		}
 	}
 	c.statements()
 	c.patterns("exclude", "exclude-file", false)
@@ -53,6 +61,7 @@ func (s *Spec) Rules(read ReadFile, env Env, protect ...Protected) (*rules.Set, 
 	if len(s.domain) > 0 {
 		c.builder.OnlySystems(s.domain, s.domainOrigin)
 	}
+	c.builder.Enter(localfs.Firmlinks(read))
 	for _, f := range []struct {
 		kind rules.Kind
 		name string

@@ -56,13 +56,44 @@ func (b *Builder) add(kind Kind, include bool, text, origin string) int32 {
 // themselves up. The caller must have resolved links in the path.
 func (b *Builder) Protect(absolute, why string) {
 	absolute = path.Clean("/" + absolute)
-	var p pattern
+	b.set.trie.insert(literal(absolute), b.add(Protected, false, absolute+": "+why, "built-in"))
+}
+
+// literal returns the pattern that matches one clean absolute path.
+func literal(absolute string) (p pattern) {
 	for _, name := range splitPath(absolute) {
 		p.parts = append(p.parts, component{glob: glob{text: name}})
 		p.source = append(p.source, name)
 	}
 	p.anchored = true
-	b.set.trie.insert(p, b.add(Protected, false, absolute+": "+why, "built-in"))
+	return p
+}
+
+// Hollow keeps the directories in an absolute folder without what is in them, before all other rules, except those that
+// are, or lie above, one of the sources that the user named.
+func (b *Builder) Hollow(folder, why string, sources []string) {
+	all := literal(folder)
+	all.parts = append(all.parts, component{glob: glob{kind: globAny}})
+	all.source = append(all.source, "*")
+	rule := b.add(Protected, false, folder+"/*: "+why, "built-in")
+	b.set.rules[rule].hollow = true
+	b.set.trie.insert(all, rule)
+	for _, source := range sources {
+		if rest, below := strings.CutPrefix(path.Clean(source), folder+"/"); below {
+			name, _, _ := strings.Cut(rest, "/")
+			b.set.trie.insert(literal(folder+"/"+name), b.add(Protected, true, source+": it is named", "built-in"))
+		}
+	}
+}
+
+// Enter has the directories of these paths entered although another file system begins there.
+func (b *Builder) Enter(paths []string) {
+	for _, at := range paths {
+		if b.set.systems == nil {
+			b.set.systems = make(map[string]bool)
+		}
+		b.set.systems[at] = true
+	}
 }
 
 // Exclude adds a glob pattern with restic's meaning: see docs/rules.md. fold compares without case. Patterns with and
@@ -162,10 +193,7 @@ func (b *Builder) Flag(kind Kind, origin string) {
 
 // OnlySystems is Flag(OneSystem) for the backup of several file systems: those mounted at the paths are entered.
 func (b *Builder) OnlySystems(paths []string, origin string) {
-	b.set.systems = make(map[string]bool)
-	for _, path := range paths {
-		b.set.systems[path] = true
-	}
+	b.Enter(paths)
 	b.add(OneSystem, false, "what lies on other file systems than "+strings.Join(paths, ", "), origin)
 }
 

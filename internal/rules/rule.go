@@ -47,6 +47,7 @@ type Rule struct {
 	Text    string `json:"text"`    // as it was written
 	Origin  string `json:"origin"`  // "file:line", a flag, or "built-in"
 	dirOnly bool   // an ignore pattern with a trailing slash
+	hollow  bool   // matching directories are kept, empty
 }
 
 // String returns the rule with its origin, for people.

@@ -496,3 +496,44 @@ func BenchmarkName(b *testing.B) {
 		state.Name(name, tree.File)
 	}
 }
+
+// TestVolumesOfTheSystemAreEnteredOnlyWhenNamed: the files of the data volume of a Mac appear at the root too, under
+// one device number, so --one-file-system does not keep a walk of / out of it.
+func TestVolumesOfTheSystemAreEnteredOnlyWhenNamed(t *testing.T) {
+	const folder = "/System/Volumes"
+	for _, test := range []struct {
+		sources []string
+		source  string
+		want    map[string]Verdict
+	}{
+		{nil, "/", map[string]Verdict{"/System/Volumes": Include, "/System/Volumes/Data": NotEntered,
+			"/System/Volumes/VM": NotEntered, "/Users": Include, "/Users/System/Volumes/Data": Include}},
+		{[]string{"/", "/System/Volumes/Data"}, "/", map[string]Verdict{"/System/Volumes/Data": Include,
+			"/System/Volumes/Data/Users": Include, "/System/Volumes/VM": NotEntered}},
+		{[]string{"/System/Volumes/Data/Users/ann"}, "/System/Volumes/Data/Users/ann",
+			map[string]Verdict{"/System/Volumes/Data/Users/ann/x": Include}},
+		{[]string{"/System/Volumes/Data"}, "/System/Volumes/Data",
+			map[string]Verdict{"/System/Volumes/Data": Include, "/System/Volumes/Data/Users": Include}},
+	} {
+		b := NewBuilder()
+		b.Protect("/backup", "the repository")
+		b.Hollow(folder, "a volume of the system", test.sources)
+		set := b.Compile()
+		for path, want := range test.want {
+			d := set.Explain(Query{Path: path, Type: tree.Dir, Source: test.source})
+			require.Equal(t, want, d.Verdict, "%s, %q named", path, test.sources)
+		}
+		require.Equal(t, Include, set.Explain(Query{Path: folder + "/file", Type: tree.File}).Verdict)
+		require.Equal(t, Exclude, set.Explain(Query{Path: "/backup", Type: tree.Dir}).Verdict)
+	}
+}
+
+// TestFirmlinksAreEntered: they lie on another volume, which may have another device number.
+func TestFirmlinksAreEntered(t *testing.T) {
+	b := NewBuilder()
+	b.Enter([]string{"/Users"})
+	b.Flag(OneSystem, "flag")
+	set := b.Compile()
+	require.Equal(t, Include, set.Mount("/Users", false))
+	require.Equal(t, NotEntered, set.Mount("/Volumes/USB", false))
+}

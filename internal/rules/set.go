@@ -261,6 +261,12 @@ func (m *matches) judge(s *Set, dir bool, ignored *Rule) (Verdict, *Rule) {
 			continue
 		}
 		rule := &s.rules[m[kind]]
+		if rule.hollow {
+			if dir {
+				return NotEntered, rule
+			}
+			continue
+		}
 		if !rule.Include {
 			return Exclude, rule
 		}
