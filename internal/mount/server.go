@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"sync"
 	"syscall"
 
@@ -79,7 +78,7 @@ func (s *server) status(err error, what string) fuse.Status {
 	switch {
 	case err == nil:
 		return fuse.OK
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, view.ErrAbsent):
 		return fuse.ENOENT
 	case errors.Is(err, context.Canceled):
 		return fuse.EINTR
@@ -155,7 +154,7 @@ func (s *server) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name stri
 		return s.status(err, name)
 	}
 	e, err := dir.entry.Folder.Find(ctx, name)
-	if errors.Is(err, fs.ErrNotExist) && !dir.entry.Moves {
+	if errors.Is(err, view.ErrAbsent) && !dir.entry.Moves {
 		out.SetEntryTimeout(forever) // node number 0: there is none
 		return fuse.OK
 	}

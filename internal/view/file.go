@@ -2,7 +2,6 @@ package view
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"sort"
@@ -11,9 +10,6 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
-
-// ErrNoContent: the snapshot has no content of the file, because it could not be read, or changed all the time.
-var ErrNoContent = errors.New("the snapshot does not have its content")
 
 const (
 	// chunksAhead is how many chunks are loaded at once ahead of reads that go on in order, and bytesAhead how far, which

@@ -4,7 +4,6 @@ import (
 	"container/list"
 	"context"
 	"fmt"
-	"io/fs"
 	"sort"
 	"sync"
 
@@ -84,13 +83,13 @@ func (f *folder) Find(ctx context.Context, name string) (Entry, error) {
 		if p.Level == 0 {
 			i := sort.Search(len(p.Nodes), func(i int) bool { return p.Nodes[i].Name >= name })
 			if i == len(p.Nodes) || p.Nodes[i].Name != name {
-				return Entry{}, fs.ErrNotExist
+				return Entry{}, ErrAbsent
 			}
 			return f.entry(before+uint64(i), &p.Nodes[i]), nil
 		}
 		i := sort.Search(len(p.Children), func(i int) bool { return p.Children[i].Last >= name })
 		if i == len(p.Children) {
-			return Entry{}, fs.ErrNotExist
+			return Entry{}, ErrAbsent
 		}
 		for _, left := range p.Children[:i] {
 			before += left.Nodes
@@ -106,7 +105,7 @@ func (f *folder) Entry(ctx context.Context, number uint64) (Entry, error) {
 		return Entry{}, err
 	}
 	if p == nil {
-		return Entry{}, fs.ErrNotExist
+		return Entry{}, ErrAbsent
 	}
 	return f.entry(number, &p.Nodes[number-first]), nil
 }

@@ -2,7 +2,6 @@ package view
 
 import (
 	"context"
-	"io/fs"
 	"slices"
 	"strings"
 	"sync"
@@ -67,7 +66,7 @@ func (f *names) Find(ctx context.Context, name string) (Entry, error) {
 	number, ok := f.numbers[name]
 	f.of.mu.Unlock()
 	if !ok {
-		return Entry{}, fs.ErrNotExist
+		return Entry{}, ErrAbsent
 	}
 	return f.Entry(ctx, number)
 }
@@ -76,7 +75,7 @@ func (f *names) Entry(_ context.Context, number uint64) (Entry, error) {
 	f.of.mu.Lock()
 	defer f.of.mu.Unlock()
 	if number >= uint64(len(f.entries)) || f.entries[number] == nil {
-		return Entry{}, fs.ErrNotExist
+		return Entry{}, ErrAbsent
 	}
 	return *f.entries[number], nil
 }

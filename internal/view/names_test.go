@@ -3,7 +3,6 @@ package view_test
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"testing"
 	"time"
 
@@ -96,9 +95,9 @@ func TestListingIsAskedForWhenSomethingLooks(t *testing.T) {
 	require.Equal(t, []string{"2026-11-28_05-49-02", "2026-11-28_05-49-03"}, names(t, root, "snapshots"))
 	require.Equal(t, 2, l.asked)
 	_, err := at(t, root, "snapshots").Folder.Find(t.Context(), first.Node.Name)
-	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorIs(t, err, view.ErrAbsent)
 	_, err = at(t, root, "snapshots").Folder.Entry(t.Context(), first.Number)
-	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorIs(t, err, view.ErrAbsent)
 
 	l.now, l.err = l.now.Add(time.Hour), errors.New("the target is away")
 	kept := at(t, root, "snapshots", "2026-11-28_05-49-02")

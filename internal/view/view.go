@@ -33,9 +33,9 @@ type Entry struct {
 
 // Folder is a directory.
 type Folder interface {
-	// Find returns the entry of that name. The error wraps fs.ErrNotExist if there is none.
+	// Find returns the entry of that name. The error wraps ErrAbsent if there is none.
 	Find(ctx context.Context, name string) (Entry, error)
-	// Entry returns the entry of that number. The error wraps fs.ErrNotExist if there is none.
+	// Entry returns the entry of that number. The error wraps ErrAbsent if there is none.
 	Entry(ctx context.Context, number uint64) (Entry, error)
 	// List calls visit for the entries from that number on, in ascending order, until visit returns false.
 	List(ctx context.Context, from uint64, visit func(Entry) bool) error

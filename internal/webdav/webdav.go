@@ -76,14 +76,14 @@ func (f *files) find(ctx context.Context, name string) (view.Entry, error) {
 			break
 		}
 		if e.Folder == nil {
-			return e, fs.ErrNotExist
+			return e, f.failure(name, view.ErrAbsent)
 		}
 		below, err := e.Folder.Find(ctx, part)
 		if err == nil && below.Node.Type == tree.Symlink && below.Moves {
 			below, err = f.find(ctx, path.Join(at, below.Node.Target))
 		}
 		if err == nil && !shown(below) {
-			err = fs.ErrNotExist
+			err = view.ErrAbsent
 		}
 		if err != nil {
 			return e, f.failure(path.Join("/", at, part), err)
@@ -94,10 +94,13 @@ func (f *files) find(ctx context.Context, name string) (view.Entry, error) {
 }
 
 func (f *files) failure(name string, err error) error {
-	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, context.Canceled) {
+	switch {
+	case errors.Is(err, view.ErrAbsent):
+		return fs.ErrNotExist // the library answers 404
+	case !errors.Is(err, context.Canceled):
 		f.failed(name, err)
 	}
-	return err
+	return fmt.Errorf("%s: %w", name, err) // not fs.ErrNotExist itself, which may be in it
 }
 
 // shown reports whether WebDAV has a form for an object.

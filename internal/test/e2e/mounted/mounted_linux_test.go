@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/local"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
 	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
@@ -350,4 +351,31 @@ func TestUnmountWhileInUse(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, entries, "nothing is mounted there")
 	require.NoError(t, f.Close())
+}
+
+// TestMissingPackIsNoAbsentName: what a lost pack of trees held cannot be read, which is not the same as absent, and
+// is found as soon as the pack is back.
+func TestMissingPackIsNoAbsentName(t *testing.T) {
+	src, folder := testkit.TempDir(t), filepath.Join(t.TempDir(), "repo")
+	kit.Written(t, src, map[string]string{"sub/file": "content"})
+	st, err := local.Create(folder, nil)
+	require.NoError(t, err)
+	kit.Settle()
+	e := kit.NewEngine(t, st)
+	_, _, err = e.Backup(e.Job(src))
+	require.NoError(t, err)
+	trees, hidden := filepath.Join(folder, "trees"), filepath.Join(folder, "hidden")
+	require.NoError(t, os.Rename(trees, hidden))
+	require.NoError(t, os.Mkdir(trees, 0o755))
+	m := mountAll(t, e)
+	for range 2 {
+		_, err = os.Lstat(m.latest(src))
+		require.ErrorIs(t, err, syscall.EIO)
+	}
+	require.NotEmpty(t, m.reported())
+	require.NoError(t, os.Remove(trees))
+	require.NoError(t, os.Rename(hidden, trees))
+	got, err := os.ReadFile(filepath.Join(m.latest(src), "sub", "file"))
+	require.NoError(t, err)
+	require.Equal(t, "content", string(got))
 }
