@@ -43,12 +43,14 @@ const (
 	itself    = 1
 	firstLeaf = 2
 	dots      = 2 // entries of a listing before those of the folder: "." and ".."
+
+	mostReported = 1000 // lines about what cannot be read
 )
 
 func newServer(root view.Entry, from view.Reader, notify func(string)) *server {
 	top := &directory{entry: root, below: make(map[uint64]*directory)}
 	top.above = top
-	return &server{RawFileSystem: fuse.NewDefaultRawFileSystem(), from: from, notify: notify,
+	return &server{RawFileSystem: fuse.NewDefaultRawFileSystem(), from: view.Recent(from), notify: notify,
 		dirs: map[uint64]*directory{0: top}, files: make(map[uint64]*view.File), failed: make(map[string]bool)}
 }
 
@@ -85,12 +87,16 @@ func (s *server) status(err error, what string) fuse.Status {
 	}
 	text := fmt.Sprintf("%s: %v", what, err)
 	s.mu.Lock()
-	known := s.failed[text]
-	s.failed[text] = true
-	s.mu.Unlock()
-	if !known {
+	defer s.mu.Unlock()
+	switch {
+	case s.failed[text] || len(s.failed) > mostReported:
+		return fuse.EIO
+	case len(s.failed) == mostReported:
+		s.notify("more objects cannot be read: run 'tidemark check'")
+	default:
 		s.notify(text)
 	}
+	s.failed[text] = true
 	return fuse.EIO
 }
 

@@ -32,8 +32,6 @@ type File struct {
 
 	mu     sync.Mutex
 	last   piece  // part of the list of chunks that was used last
-	blob   []byte // chunk that was read last, with its ID: a reader verifies it each time it delivers it
-	blobID format.ID
 	next   uint64 // end of the last read
 	loaded uint64 // end of what was loaded ahead
 }
@@ -92,32 +90,15 @@ func (f *File) readChunk(ctx context.Context, p []byte, at uint64) (int, error) 
 		clear(p)
 		return len(p), nil
 	}
-	blob, err := f.load(ctx, c)
+	blob, err := f.from.LoadBlob(ctx, c.ID)
 	if err != nil {
 		return 0, err
 	}
-	return copy(p, blob[at-start:]), nil
-}
-
-func (f *File) load(ctx context.Context, c tree.Chunk) ([]byte, error) {
-	f.mu.Lock()
-	blob, id := f.blob, f.blobID
-	f.mu.Unlock()
-	if id == c.ID && uint64(len(blob)) == c.Len {
-		return blob, nil
-	}
-	blob, err := f.from.LoadBlob(ctx, c.ID)
-	if err != nil {
-		return nil, err
-	}
 	if uint64(len(blob)) != c.Len {
-		return nil, fmt.Errorf("blob %s has %d bytes, the file says %d: %w", c.ID.Short(), len(blob), c.Len,
+		return 0, fmt.Errorf("blob %s has %d bytes, the file says %d: %w", c.ID.Short(), len(blob), c.Len,
 			format.ErrCorrupt)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.blob, f.blobID = blob, c.ID
-	return blob, nil
+	return copy(p, blob[at-start:]), nil
 }
 
 // find returns the chunk at an offset below the size, and where it begins. What lies beyond all chunks is a hole.

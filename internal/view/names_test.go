@@ -120,3 +120,40 @@ func TestFirstListingFails(t *testing.T) {
 	l.err = nil
 	require.Equal(t, []string{"hosts", "snapshots", "tags"}, names(t, root))
 }
+
+// counting delivers blobs that hold their own ID, and counts.
+type counting struct{ loaded map[format.ID]int }
+
+func (c *counting) LoadBlob(_ context.Context, id format.ID) ([]byte, error) {
+	c.loaded[id]++
+	if id.IsZero() {
+		return nil, errors.New("it is damaged")
+	}
+	return id[:], nil
+}
+
+func TestRecentBlobsAreLoadedOnce(t *testing.T) {
+	from := &counting{map[format.ID]int{}}
+	r := view.Recent(from)
+	read := func(n byte) {
+		blob, err := r.LoadBlob(t.Context(), format.ID{n})
+		require.NoError(t, err)
+		require.Equal(t, n, blob[0])
+	}
+	for range 3 {
+		for n := byte(1); n <= 8; n++ {
+			read(n)
+		}
+	}
+	require.Equal(t, 1, from.loaded[format.ID{1}])
+	read(9)
+	read(2)
+	require.Equal(t, 1, from.loaded[format.ID{2}])
+	read(1)
+	require.Equal(t, 2, from.loaded[format.ID{1}], "the oldest is replaced")
+	for range 2 {
+		_, err := r.LoadBlob(t.Context(), format.ID{})
+		require.Error(t, err)
+	}
+	require.Equal(t, 2, from.loaded[format.ID{}], "an error is not kept")
+}
