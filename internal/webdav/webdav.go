@@ -31,7 +31,9 @@ const User = "tidemark"
 
 // Handler serves root to those who give User and the password. failed receives what could not be read.
 func Handler(root view.Entry, from view.Reader, password string, failed func(path string, err error)) http.Handler {
-	dav := &webdav.Handler{FileSystem: &files{root: root, from: view.Recent(from), failed: failed}, LockSystem: webdav.NewMemLS()}
+	dav := &webdav.Handler{
+		FileSystem: &files{root: root, from: view.Recent(from), failed: failed}, LockSystem: webdav.NewMemLS(),
+	}
 	want := sha256.Sum256([]byte(User + "\x00" + password))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, given, _ := r.BasicAuth()
