@@ -305,14 +305,10 @@ func (s *liveSide) entry(d *liveDir, name string) (*liveObject, error) {
 		return nil, nil
 	}
 	if s.Rules.Needs().TimeMachine && (o.Type == tree.File || o.Type == tree.Dir) {
-		list, err := d.Xattrs(name, o.Type)
-		if err != nil {
+		verdict := rules.Include
+		err := d.EachXattr([]string{name}, rules.StickyXattr, func(_ int, value []byte) { verdict = s.Rules.Sticky(value) })
+		if err != nil || verdict == rules.Exclude {
 			return nil, err
-		}
-		for _, x := range list {
-			if x.Name == rules.StickyXattr && s.Rules.Sticky(x.Value) == rules.Exclude {
-				return nil, nil
-			}
 		}
 	}
 	if o.Type == tree.Dir {

@@ -25,6 +25,19 @@ func (d *Dir) Xattrs(name string, typ tree.Type) ([]tree.Xattr, error) {
 	return list, err
 }
 
+// EachXattr calls yield with the value of one extended attribute of each of some entries that has it, as one operation.
+// An entry whose attribute cannot be read counts as one without it. macOS takes names by the working directory of a
+// thread only, which is changed once for all of them.
+func (d *Dir) EachXattr(names []string, attr string, yield func(i int, value []byte)) error {
+	grant, err := d.ioctx.begin(iopolicy.Metadata, 0)
+	if err != nil {
+		return fmt.Errorf("read extended attribute %s: %w", attr, err)
+	}
+	d.eachXattr(names, attr, yield)
+	grant.End(0)
+	return nil
+}
+
 // Xattrs returns the extended attributes of the open file, as Dir.Xattrs does.
 func (f *File) Xattrs() ([]tree.Xattr, error) {
 	list, err := f.ioctx.readXattrs(&object{fd: f.fd, host: f.host})

@@ -92,3 +92,15 @@ func Removable(name string) bool { return !ownedBySystem(name) }
 
 // skipXattr reports whether a restore does not set an attribute, which is no failure.
 func skipXattr(name string) bool { return ownedBySystem(name) }
+
+func (d *Dir) eachXattr(names []string, attr string, yield func(i int, value []byte)) {
+	_ = within(d.fd, func() error { // without it, none has the attribute
+		for i, name := range names {
+			value, err := readValue(func(p []byte) (int, error) { return unix.Lgetxattr(name, attr, p) })
+			if err == nil {
+				yield(i, value)
+			}
+		}
+		return nil
+	})
+}

@@ -121,3 +121,11 @@ func (o *object) extra() ([]tree.Xattr, error) { return nil, nil }
 
 // skipXattr reports whether a restore does not set an attribute, which is no failure: Linux has no such ones.
 func skipXattr(string) bool { return false }
+
+func (d *Dir) eachXattr(names []string, attr string, yield func(i int, value []byte)) {
+	for i, name := range names {
+		if value, err := d.object(name).value(attr); err == nil {
+			yield(i, value)
+		}
+	}
+}

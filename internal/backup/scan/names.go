@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -41,6 +42,7 @@ type realNames struct {
 	order    []position // of names by name, then of entries by inode
 	wanted   [localfs.MaxStatBatch]string
 	statuses localfs.StatBatch
+	stickies [localfs.MaxStatBatch]bool // of them: excluded by the attribute of Time Machine
 }
 
 // listed is a name in a directory.
@@ -279,7 +281,13 @@ func (l *realNames) lstat(d *Directory, entries []Entry, order []position) int {
 	if d.dir == nil {
 		return d.above.LstatBatch(d.Name, wanted, &l.statuses)
 	}
-	return d.dir.LstatBatch("", wanted, &l.statuses)
+	n := d.dir.LstatBatch("", wanted, &l.statuses)
+	if l.walk.needs.TimeMachine && !errors.Is(l.statuses.Errs[0], localfs.ErrStopped) {
+		if err := l.sticky(d, n); err != nil {
+			l.statuses.Errs[0] = err
+		}
+	}
+	return n
 }
 
 // setEntry sets e to a status that was read, and applies the rules that need more than the name.
@@ -299,8 +307,8 @@ func (l *realNames) setEntry(d *Directory, e *Entry, at int) (rules.Verdict, err
 	if verdict != rules.Exclude {
 		verdict = set.Object(st.Type, st.Size, st.Attr&localfs.AttrNoDump != 0)
 	}
-	if verdict != rules.Exclude && l.walk.needs.TimeMachine {
-		verdict = l.sticky(d, e.Name, st.Type)
+	if verdict != rules.Exclude && l.stickies[at] {
+		verdict = rules.Exclude
 	}
 	if verdict != rules.Exclude && st.Type == tree.Dir && ownFolder(d, e.Name) {
 		verdict = rules.Exclude
@@ -354,16 +362,11 @@ func (w *walk) live(d *Directory, e *Entry) error {
 	return nil
 }
 
-// sticky reads the extended attribute by which macOS excludes an object from backups.
-func (l *realNames) sticky(d *Directory, name string, typ tree.Type) rules.Verdict {
-	xattrs, err := d.dir.Xattrs(name, typ)
-	if err != nil {
-		return rules.Include
-	}
-	for i := range xattrs {
-		if xattrs[i].Name == rules.StickyXattr {
-			return l.walk.opt.Rules.Sticky(xattrs[i].Value)
-		}
-	}
-	return rules.Include
+// sticky reads the extended attribute by which macOS excludes an object from backups, of the entries whose status was
+// read.
+func (l *realNames) sticky(d *Directory, n int) error {
+	l.stickies = [localfs.MaxStatBatch]bool{}
+	return d.dir.EachXattr(l.wanted[:n], cmp.Or(l.walk.opt.View.Sticky, rules.StickyXattr), func(i int, value []byte) {
+		l.stickies[i] = l.walk.opt.Rules.Sticky(value) == rules.Exclude
+	})
 }

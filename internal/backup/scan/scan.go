@@ -49,6 +49,7 @@ type Options struct {
 type View struct {
 	// Dataless reports whether the content of an object is not on this machine; nil: localfs.AttrDataless says it.
 	Dataless func(st *localfs.Stat) bool
+	Sticky   string // the attribute of Time Machine; "": rules.StickyXattr
 	// Mounted are the names of mount points below the sources by the path of their directory, if sources are read from
 	// snapshots of their file systems (Pick.ReadFrom); otherwise nil. What is mounted there is not in the snapshots and is
 	// read live, as are subvolumes.
