@@ -198,7 +198,7 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 		if err := r.OpenCache(); err != nil {
 			return "", err
 		}
-		if err := a.protect(&job.Source); err != nil {
+		if err := a.protect(ctx, &job.Source); err != nil {
 			return "", err
 		}
 		for _, rule := range job.Source.Rules.List() {

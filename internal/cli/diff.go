@@ -148,7 +148,7 @@ func (a *app) diffLive(ctx context.Context, r *repo.Repository, f diffFlags, arg
 			return err
 		}
 		var src backup.Source
-		if err := a.protect(&src); err != nil {
+		if err := a.protect(ctx, &src); err != nil {
 			return err
 		}
 		live.Rules, live.Skip = src.Rules, src.Skip

@@ -1,14 +1,18 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
+	"github.com/tidemark-backup/tidemark/internal/job"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/mount"
 	"github.com/tidemark-backup/tidemark/internal/options"
@@ -20,7 +24,7 @@ type identity struct{ dev, ino uint64 }
 
 // protect excludes the repository and the cache from the backup: by path, and by device and inode, so that neither
 // another name nor a bind mount includes them. It also compiles the rules.
-func (a *app) protect(src *backup.Source) error {
+func (a *app) protect(ctx context.Context, src *backup.Source) error {
 	at, err := a.location()
 	if err != nil {
 		return err
@@ -59,6 +63,9 @@ func (a *app) protect(src *backup.Source) error {
 	if runtime.GOOS == "darwin" {
 		protected = append(protected, options.Protected{Path: localfs.SystemVolumes, Hollow: true, Sources: a.task.sources,
 			Why: "a volume of the system, whose files appear at the root"})
+		if a.spec.ExcludesTimeMachine() {
+			protected = append(protected, a.leftOutByTimeMachine(ctx, mounts)...)
+		}
 	}
 	src.Skip = func(dev, ino uint64) bool { return known[identity{dev, ino}] }
 	set, warnings, err := a.spec.Rules(os.ReadFile, a.Env, protected...)
@@ -68,6 +75,34 @@ func (a *app) protect(src *backup.Source) error {
 	}
 	src.Rules = set
 	return nil
+}
+
+// leftOutByTimeMachine returns what Time Machine excludes on this Mac now, but for what is a source of this backup.
+func (a *app) leftOutByTimeMachine(ctx context.Context, mounts []localfs.Mount) (all []options.Protected) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	m := &job.Mac{Run: func(program string, args ...string) ([]byte, error) { return outputOf(ctx, program, args...) }}
+	homes, err := os.ReadDir("/Users")
+	if err != nil {
+		a.print.Note(err.Error())
+	}
+	for _, home := range homes {
+		m.Homes = append(m.Homes, filepath.Join("/Users", home.Name()))
+	}
+	for i := range mounts {
+		m.Mounts = append(m.Mounts, mounts[i].Path)
+	}
+	paths, err := m.TimeMachineExclusions()
+	if err != nil {
+		a.print.Note(err.Error())
+	}
+	for _, path := range paths {
+		folder := strings.TrimSuffix(path, "/*")
+		if !slices.ContainsFunc(a.task.sources, func(source string) bool { return within(source, folder) }) {
+			all = append(all, options.Protected{Path: path, Why: "excluded from Time Machine"})
+		}
+	}
+	return all
 }
 
 // resolve follows the links of a path as far as it exists, and returns an absolute path.

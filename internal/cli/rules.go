@@ -31,8 +31,8 @@ func (a *app) rulesListCommand() *cobra.Command {
 		Use:   "list [flags]",
 		Short: "List the rules in the order in which they are applied",
 		Long:  `Lists the rules that a backup with the same flags, environment and option file would apply.`,
-	}, func(context.Context, []string) error {
-		set, err := a.ruleSet()
+	}, func(ctx context.Context, _ []string) error {
+		set, err := a.ruleSet(ctx)
 		if err != nil {
 			return err
 		}
@@ -50,8 +50,8 @@ The path need not exist: then rules for directories and rules for files both app
 read from the directory of --source downwards.`,
 		Example: "  tidemark rules explain --exclude '*.o' ~/src/main.o",
 		Args:    cobra.MinimumNArgs(1),
-	}, func(_ context.Context, args []string) error {
-		set, err := a.ruleSet()
+	}, func(ctx context.Context, args []string) error {
+		set, err := a.ruleSet(ctx)
 		if err != nil {
 			return err
 		}
@@ -73,9 +73,9 @@ read from the directory of --source downwards.`,
 	return c
 }
 
-func (a *app) ruleSet() (*rules.Set, error) {
+func (a *app) ruleSet(ctx context.Context) (*rules.Set, error) {
 	var src backup.Source
-	err := a.protect(&src)
+	err := a.protect(ctx, &src)
 	return src.Rules, err
 }
 

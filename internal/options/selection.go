@@ -13,7 +13,7 @@ import (
 
 // Protected is a path that must not be part of a backup, before all rules.
 type Protected struct {
-	Path string // absolute, links resolved
+	Path string // absolute, links resolved; with "/*" at its end: what lies in the folder
 	Why  string // for messages: "the repository"
 
 	Hollow  bool     // the directories in Path are kept, without what is in them
@@ -32,14 +32,21 @@ func (s *Spec) Sources() Sources {
 	return Sources{s.strings("require-mount"), s.percent("shrink-limit"), s.duration("checkpoint")}
 }
 
+// ExcludesTimeMachine reports whether a backup leaves out what Time Machine does.
+func (s *Spec) ExcludesTimeMachine() bool { return s.bool("exclude-time-machine") }
+
 // Rules compiles the options that select paths for a backup. Files of patterns are read with read, and env replaces
 // variables in those of exclude-file. The error names every bad line.
 func (s *Spec) Rules(read ReadFile, env Env, protect ...Protected) (*rules.Set, []Warning, error) {
 	c := &compiler{spec: s, read: read, env: env, builder: rules.NewBuilder()}
 	for _, p := range protect {
-		if p.Hollow {
+		folder, contents := strings.CutSuffix(p.Path, "/*")
+		switch {
+		case p.Hollow:
 			c.builder.Hollow(p.Path, p.Why, p.Sources)
-		} else {
+		case contents:
+			c.builder.ProtectIn(folder, p.Why)
+		default:
 			c.builder.Protect(p.Path, p.Why)
 		}
 	}

@@ -160,7 +160,7 @@ func selectionOptions() []Option {
 		{Name: "exclude-nodump", Group: GroupSelection, Rare: true, Type: Type{Kind: Bool}, Default: "no",
 			Help: "exclude objects with the nodump flag (chattr +d)"},
 		{Name: "exclude-time-machine", Group: GroupSelection, Rare: true, Type: Type{Kind: Bool},
-			Help: "exclude objects with Time Machine's sticky attribute (default: yes on macOS)"},
+			Help: "leave out what Time Machine excludes, by attribute or by its settings (default: yes on macOS)"},
 		{Name: "ignore-file", Group: GroupSelection, Rare: true, Type: Type{Kind: String}, Default: ".tidemarkignore",
 			Help: "name of files with patterns to exclude below their directory; empty: none"},
 		{Name: "one-file-system", Short: "x", Group: GroupSelection, Type: Type{Kind: Bool}, Default: "no",

@@ -59,6 +59,19 @@ func (b *Builder) Protect(absolute, why string) {
 	b.set.trie.insert(literal(absolute), b.add(Protected, false, absolute+": "+why, "built-in"))
 }
 
+// ProtectIn is Protect for everything in a folder, which stays, empty.
+func (b *Builder) ProtectIn(folder, why string) {
+	b.set.trie.insert(inside(folder), b.add(Protected, false, folder+"/*: "+why, "built-in"))
+}
+
+// inside returns the pattern that matches what lies in a folder.
+func inside(folder string) pattern {
+	p := literal(folder)
+	p.parts = append(p.parts, component{glob: glob{kind: globAny}})
+	p.source = append(p.source, "*")
+	return p
+}
+
 // literal returns the pattern that matches one clean absolute path.
 func literal(absolute string) (p pattern) {
 	for _, name := range splitPath(absolute) {
@@ -72,12 +85,9 @@ func literal(absolute string) (p pattern) {
 // Hollow keeps the directories in an absolute folder without what is in them, before all other rules, except those that
 // are, or lie above, one of the sources that the user named.
 func (b *Builder) Hollow(folder, why string, sources []string) {
-	all := literal(folder)
-	all.parts = append(all.parts, component{glob: glob{kind: globAny}})
-	all.source = append(all.source, "*")
 	rule := b.add(Protected, false, folder+"/*: "+why, "built-in")
 	b.set.rules[rule].hollow = true
-	b.set.trie.insert(all, rule)
+	b.set.trie.insert(inside(folder), rule)
 	for _, source := range sources {
 		if rest, below := strings.CutPrefix(path.Clean(source), folder+"/"); below {
 			name, _, _ := strings.Cut(rest, "/")

@@ -528,6 +528,18 @@ func TestVolumesOfTheSystemAreEnteredOnlyWhenNamed(t *testing.T) {
 	}
 }
 
+func TestAProtectedFolderStaysEmpty(t *testing.T) {
+	b := NewBuilder()
+	b.ProtectIn("/Library/Caches", "excluded from Time Machine")
+	_, err := b.Statement("INCLUDE", "/.../*", "test")
+	require.NoError(t, err)
+	set := b.Compile()
+	for path, want := range map[string]Verdict{"/Library/Caches": Include, "/Library/Caches/a": Exclude,
+		"/Library/Caches/a/b": Exclude, "/Library/Other": Include} {
+		require.Equal(t, want, set.Explain(Query{Path: path, Type: tree.File}).Verdict, path)
+	}
+}
+
 // TestFirmlinksAreEntered: they lie on another volume, which may have another device number.
 func TestFirmlinksAreEntered(t *testing.T) {
 	b := NewBuilder()
