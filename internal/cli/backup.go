@@ -210,7 +210,7 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 	a.intake.Attach(l)
 	job.Session.Observer = &observer{ledger: l, note: a.print.Note}
 	defer a.publish(ctx, "backup", job.Label.Sources, l)()
-	stop := a.print.Watch(ctx, l)
+	stop := a.watch(ctx, l)
 	out, err := backup.Run(ctx, r, *job, l)
 	_ = thaw() // the deferred call returns its error
 	if err == nil {

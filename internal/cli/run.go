@@ -77,7 +77,8 @@ func (a *app) prioritize(pid int, p iopolicy.Policy) error {
 	return a.print.Print(&output.Priority{PID: pid, Applied: applied})
 }
 
-// run runs a program.
+// run runs a program. It does not turn off the fetching of dataless files (priority.FetchNothing): the program is
+// another one and may need them.
 func (a *app) run(ctx context.Context, p iopolicy.Policy, argv []string) error {
 	job := &program{policy: p, note: a.print.Note}
 	stop := func() {}

@@ -106,8 +106,10 @@ func (a *app) installService(ctx context.Context, only bool) error {
 	}
 	switch user := service.EndsAtLogout(); {
 	case runtime.GOOS == "darwin":
-		a.print.Note("allow full disk access for " + c.Program + " in System Settings, Privacy & Security: without it, " +
-			"macOS hides the data of many programs")
+		a.print.Note("macOS hides the data of many programs: " + fullDiskAccess(c.Program))
+		if !c.System {
+			a.print.Note(localNetwork)
+		}
 	case !c.System && user != "":
 		a.print.Note("the service ends when you log out: to keep it, run 'loginctl enable-linger " + user + "'")
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -71,6 +72,10 @@ const again = "and run the command again"
 
 // unreachable explains why there is no connection. Its text contains host and port only.
 func unreachable(ctx context.Context, l Login, err error) error {
+	return unreachableOn(ctx, runtime.GOOS, l, err)
+}
+
+func unreachableOn(ctx context.Context, system string, l Login, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -91,6 +96,10 @@ func unreachable(ctx context.Context, l Login, err error) error {
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.ENETDOWN):
 		p.What = fmt.Sprintf("there is no way to %s", l.Host)
 		p.Do = "see whether it is switched on, and this machine on its network, " + again
+		if system == "darwin" && errors.Is(err, syscall.EHOSTUNREACH) { // also without the permission, from macOS 15 on
+			p.Do = "see whether it is switched on, and this machine on its network, and whether tidemark is allowed in " +
+				"System Settings, Privacy & Security, Local Network, " + again
+		}
 	case silence(p.Cause):
 		p.What = fmt.Sprintf("%s does not answer on port %d", l.Host, l.Port)
 		p.Cause = &silent{p.Cause}

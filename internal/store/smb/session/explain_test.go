@@ -47,7 +47,11 @@ func TestSentences(t *testing.T) {
 		},
 		"there is no way to nas (no route to host): see whether it is switched on, and this machine on its network, and " +
 			"run the command again": {
-			unreachable(t.Context(), l, dialling(os.NewSyscallError("connect", syscall.EHOSTUNREACH))), gone,
+			unreachableOn(t.Context(), "linux", l, dialling(os.NewSyscallError("connect", syscall.EHOSTUNREACH))), gone,
+		},
+		"there is no way to nas (no route to host): see whether it is switched on, and this machine on its network, and " +
+			"whether tidemark is allowed in System Settings, Privacy & Security, Local Network, and run the command again": {
+			unreachableOn(t.Context(), "darwin", l, dialling(os.NewSyscallError("connect", syscall.EHOSTUNREACH))), gone,
 		},
 		"nas does not answer on port 445: see whether it is switched on, on this network, and not behind a firewall, and " +
 			"run the command again": {
