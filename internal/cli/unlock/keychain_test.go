@@ -10,8 +10,8 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/options"
 )
 
-// TestAPassphraseInTheKeychain: the command that ADR 30 names, with a program in place of /usr/bin/security that ends as
-// that one does: 44 for an item that is not there.
+// TestAPassphraseInTheKeychain: the command that ADR 31 names, with a program in place of /usr/bin/security that ends
+// as that one does: 44 for an item that is not there.
 func TestAPassphraseInTheKeychain(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "security"), []byte(`#!/bin/sh
