@@ -23,19 +23,18 @@ MADE    ?=
 UNLOCK  ?= passphrase
 
 # Tests of these packages that take long and in which goroutines meet no more than elsewhere: without the detector only.
-LONE = ^(TestFullCacheDisk|TestFullRestoreTarget|TestHealedCopyStaysTheOneThatCounts|TestEveryOperationOfPruneFails|\
-TestHalfAPruneAndFalseMarks|TestNoCommandBelievesAPartOfAList|TestBackupStoresLostPacksAgain|TestRepairIndex|\
-TestRepairIsKilled|TestChangedSnapshotsAreKilled|TestOlderPacksComeBack|TestTreesDoNotDependOnHowFilesAreRead|\
-TestUnreadAttributesAreReadAgain|TestManyNames|TestCopy|TestStandardInput|TestPruneKeepsWhatAHostileClientClaims|\
-TestMountShowsTheSource|TestLargeDirectory)$$
+LONE = ^(TestFullRestoreTarget|TestEveryOperationOfPruneFails|TestPruneKeepsWhatAHostileClientClaims|TestManyNames|\
+TestTreesDoNotDependOnHowFilesAreRead|TestUnreadAttributesAreReadAgain|TestCopy|TestCrashWhileCopying|TestStandardInput|\
+TestIncrementalBackupFetchesNoTrees|TestWritesThroughAMappingAreNotMissed|TestRestoreOfBackupIsTheIdentity)$$
 
 empty =
 space = $(empty) $(empty)
 
 # Packages in which several goroutines meet.
 SOAK = 10m
-CONCURRENT = ./internal/backup/... ./internal/test/e2e/... ./internal/repo/... \
-	./internal/report/... ./internal/restore/... ./internal/backup/scan/... ./internal/store/... ./internal/view/... ./internal/webdav/...
+CONCURRENT = ./internal/backup/... ./internal/repo/... ./internal/report/... ./internal/restore/... ./internal/store/... \
+	./internal/view/... ./internal/webdav/... \
+	$(addprefix ./internal/test/e2e/,change/... prune/... restore/... roundtrip/... throttle/...)
 
 # What a release records of its build: the same bytes for the same commit and the same Go.
 VERSION ?= $(shell .ci/packaging/version)

@@ -23,7 +23,7 @@ func TestCommandsOfTheUsage(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	commands := regexp.MustCompile(`(?m)^  (\w+) `).FindAllStringSubmatch(usage, -1)
-	require.Len(t, commands, 6)
+	require.Len(t, commands, 5)
 	for _, c := range commands {
 		out, err := exec.CommandContext(t.Context(), program, c[1], "-h").CombinedOutput()
 		require.NoError(t, err, "%s", out)

@@ -23,7 +23,6 @@ key change-location | key add; key remove
 key export | key recovery | the recovery key opens the repository on any machine
 key import | --key-file | a recovery key or key file works as it is
 list | snapshots; ls | snapshots lists snapshots, ls the files in one
-mount | ls; find; dump; restore | there is no mount yet
 prune | forget --prune | forget removes snapshots by --keep-daily and its like; with --prune it frees their space too
 recreate | rewrite
 rename | tag | snapshots have IDs and tags instead of names
@@ -33,10 +32,9 @@ repo-delete | | delete the folder of the repository
 repo-info | stats
 repo-list | snapshots
 repo-space | | no space is reserved: a full disk leaves a valid repository
-serve | | a repository is a folder or an SMB share: there is no server
 transfer | copy
-umount | | there is no mount yet
-undelete | | a forgotten snapshot cannot be brought back
+umount | | unmount with fusermount3 -u, or Ctrl-C where it runs
+undelete | forget --undo
 upgrade | | the repository has one format, so there is nothing to upgrade
 version | version
 with-lock | | there are no locks

@@ -16,7 +16,6 @@ maintenance | prune
 maintenance run | prune
 maintenance info | stats
 manifest | snapshots | low-level objects are not listed
-mount | ls; find; dump; restore | there is no mount yet
 notification | | use the exit code, or --json
 policy | options | options come from flags, the environment and an option file
 policy edit | options | edit the option file

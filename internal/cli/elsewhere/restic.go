@@ -22,7 +22,6 @@ key remove | key remove
 list | snapshots; ls; check | snapshots lists snapshots, ls the files in one
 ls | ls
 migrate | | the repository has one format, so there is nothing to migrate
-mount | ls; find; dump; restore | there is no mount yet
 options | options
 prune | prune
 rebuild-index | repair index

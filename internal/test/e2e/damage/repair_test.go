@@ -178,7 +178,7 @@ func everyFault(t *testing.T, base *kit.Pruned, work func(*kit.Pruned) error, so
 		{Sticky: true}, {Ops: faultstore.Put | faultstore.Delete, Effect: faultstore.Unsure, Sticky: true},
 		{Ops: faultstore.Put, Effect: faultstore.Torn, Sticky: true},
 	} {
-		step := testkit.Rounds(13, 9, 1)
+		step := testkit.Rounds(13, 9, 2)
 		for plan.At = 1; ; plan.At += step {
 			p := withMarks(base, t)
 			inner := p.Store

@@ -167,7 +167,7 @@ func TestEveryOperationOfPruneFails(t *testing.T) {
 		{"half done, and said to be done", faultstore.Silent, false, 3, 3},
 		{"corrupt", faultstore.Corrupt, false, 1, 3},
 	}
-	stride := testkit.Rounds(12, 10, 1)
+	stride := testkit.Rounds(12, 10, 2)
 	base := kit.NewPruned(t, mem.New())
 	base.Few = true
 	base.Forget(base.Snapshot(1), base.Snapshot(2))

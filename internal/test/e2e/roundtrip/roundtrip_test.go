@@ -24,11 +24,8 @@ func TestHostileTreeComesBack(t *testing.T) {
 	testkit.Slow(t)
 	testkit.NoLeaks(t)
 	src := filepath.Join(testkit.TempDir(t), "src")
-	opt := testkit.HostileOptions{}
-	if !testkit.Long() {
-		opt = testkit.HostileOptions{Entries: testkit.Rounds(300, 800, 0), Depth: testkit.Rounds(40, 100, 0),
-			SparseSize: 1 << 30}
-	}
+	opt := testkit.HostileOptions{Entries: testkit.Rounds(300, 800, 5000), Depth: testkit.Rounds(40, 100, 0),
+		SparseSize: 1 << 30}
 	testkit.Hostile(t, src, opt)
 	writeOut(t, src)
 	kit.Settle()
