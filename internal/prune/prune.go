@@ -417,22 +417,10 @@ func (p *pruner) mark(ctx context.Context, v *survey, plan []int) error {
 	if len(m.Packs) == 0 {
 		return nil
 	}
-	// A mark of a prune whose lease was lost does no harm, as the model shows: only the sweep requires a lease. So on a
-	// target far away the mark does not wait for the renewal. On a full disk it does, since the two compete for space.
-	put := func() (err error) {
-		_, err = marks.Put(ctx, p.r.Store(), p.r.Keys(), m)
+	if err := p.s.RenewOrFail(ctx); err != nil {
 		return err
 	}
-	renew := func() error { return p.s.RenewOrFail(ctx) }
-	var err error
-	if p.round.tight || store.EndsWithProcess(p.r.Store()) {
-		if err = renew(); err != nil {
-			return err
-		}
-		err = put()
-	} else {
-		err = together(renew, put)
-	}
+	_, err := marks.Put(ctx, p.r.Store(), p.r.Keys(), m)
 	for p.round.tight && errors.Is(err, store.ErrNoSpace) && len(m.Packs) > 1 {
 		m.Packs, p.res.Postponed = m.Packs[:len(m.Packs)/2], true // the rest follows in the space of these
 		_, err = marks.Put(ctx, p.r.Store(), p.r.Keys(), m)

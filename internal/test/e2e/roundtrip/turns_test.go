@@ -162,6 +162,6 @@ func TestTurnsOfForgetAndPrune(t *testing.T) {
 			})
 		})
 		t.Log(n)
-		require.LessOrEqual(t, n, 56)
+		require.LessOrEqual(t, n, 60)
 	})
 }
