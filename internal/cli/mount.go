@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/view"
+	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
 // mountFrames is how many bytes of opened frames a mount keeps in memory.
@@ -43,7 +45,7 @@ It needs FUSE: on Debian the package fuse3, on macOS macFUSE (not tested there y
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: a.mountArgs,
 	}, func(ctx context.Context, args []string) (err error) {
-		dir, err := a.mountPoint(args[0])
+		dir, err := a.mountPoint(ctx, args[0])
 		if err != nil {
 			return err
 		}
@@ -53,7 +55,7 @@ It needs FUSE: on Debian the package fuse3, on macOS macFUSE (not tested there y
 			return err
 		}
 		defer func() { err = errors.Join(err, r.Close()) }()
-		root, err := rootOf(ctx, r, args[1:], filter.filter())
+		root, err := a.rootOf(ctx, r, args[1:], filter.filter())
 		if err != nil {
 			return err
 		}
@@ -66,7 +68,7 @@ It needs FUSE: on Debian the package fuse3, on macOS macFUSE (not tested there y
 	filter.register(c.Flags())
 	c.Flags().BoolVar(&others, "allow-other", false, "let other users enter, as the modes of the files allow")
 	c.Flags().BoolVar(&plain, "no-attributes", false,
-		"leave out extended attributes and ACLs: ls -l takes a third of the time")
+		"leave out extended attributes and ACLs: ls -l takes half the time")
 	return c
 }
 
@@ -79,13 +81,11 @@ func (a *app) mountArgs(c *cobra.Command, args []string, word string) ([]cobra.C
 }
 
 // rootOf returns what is mounted: all snapshots that pass the filter, or the directory that an argument names.
-func rootOf(ctx context.Context, r *repo.Repository, args []string, filter repo.Filter) (view.Entry, error) {
+func (a *app) rootOf(ctx context.Context, r *repo.Repository, args []string, filter repo.Filter) (view.Entry, error) {
 	if len(args) == 0 {
-		list := func(ctx context.Context) ([]view.Snapshot, error) { return viewed(ctx, r, filter) }
-		if _, err := list(ctx); err != nil {
-			return view.Entry{}, err
-		}
-		return view.NewRepository(r, list, time.Now).Root(), nil
+		root := view.NewRepository(r, a.viewed(r, filter), time.Now).Root()
+		// An error of the first listing ends the command, not the first look.
+		return root, root.Folder.List(ctx, 0, func(view.Entry) bool { return false })
 	}
 	found, sub, err := find(ctx, r, args[0], filter)
 	if err != nil {
@@ -98,25 +98,35 @@ func rootOf(ctx context.Context, r *repo.Repository, args []string, filter repo.
 	if n.Subtree.IsZero() {
 		return view.Entry{}, usagef("%s is no directory: dump it, or mount the directory it is in", sub)
 	}
-	return view.NewTrees(r).Root(found.ID, n.Subtree), nil
+	return view.NewTrees(r).Root(found.ID, n), nil
 }
 
-// viewed lists the snapshots that can be read, oldest first.
-func viewed(ctx context.Context, r *repo.Repository, filter repo.Filter) ([]view.Snapshot, error) {
-	all, err := r.Snapshots(ctx)
-	var list []view.Snapshot
-	for _, l := range all {
-		if l.Err == nil && filter.Match(l.Snapshot) {
-			sn := l.Snapshot
-			list = append(list, view.Snapshot{ID: l.ID, Tree: sn.Tree, Time: time.Unix(sn.Time.Sec, int64(sn.Time.Nsec)),
-				Host: sn.Host, Tags: sn.Tags, Partial: sn.Partial})
+// viewed returns what lists the snapshots that can be read, oldest first, and notes each one that cannot once.
+func (a *app) viewed(r *repo.Repository, filter repo.Filter) func(context.Context) ([]view.Snapshot, error) {
+	noted := map[format.ID]bool{}
+	var mu sync.Mutex
+	return func(ctx context.Context) (list []view.Snapshot, err error) {
+		all, err := r.Snapshots(ctx)
+		mu.Lock()
+		defer mu.Unlock()
+		for _, l := range all {
+			switch {
+			case l.Err != nil && !noted[l.ID]:
+				noted[l.ID] = true
+				a.print.Note(fmt.Sprintf("snapshot %s cannot be read, and is left out: %v", l.ID.Short(), l.Err))
+			case l.Err == nil && filter.Match(l.Snapshot):
+				sn := l.Snapshot
+				at := time.Unix(sn.Time.Sec, int64(sn.Time.Nsec))
+				list = append(list, view.Snapshot{ID: l.ID, Tree: sn.Tree, Time: at, Host: sn.Host, Tags: sn.Tags,
+					Partial: sn.Partial})
+			}
 		}
+		return list, err
 	}
-	return list, err
 }
 
 // mountPoint checks a mount point: a directory that is empty and neither above nor below anything in use.
-func (a *app) mountPoint(path string) (string, error) {
+func (a *app) mountPoint(ctx context.Context, path string) (string, error) {
 	dir := resolve(path)
 	held, err := os.ReadDir(dir)
 	switch {
@@ -138,7 +148,7 @@ func (a *app) mountPoint(path string) (string, error) {
 	jobs, err := a.jobs(0)
 	if err == nil {
 		for _, j := range jobs {
-			status, err := j.Status(context.Background())
+			status, err := j.Status(ctx)
 			if err != nil {
 				continue // it has ended
 			}

@@ -47,7 +47,7 @@ are not.`,
 			return err
 		}
 		defer func() { err = errors.Join(err, r.Close()) }()
-		root, err := rootOf(ctx, r, args, filter.filter())
+		root, err := a.rootOf(ctx, r, args, filter.filter())
 		if err != nil {
 			return err
 		}

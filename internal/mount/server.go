@@ -24,9 +24,15 @@ type server struct {
 	mu       sync.Mutex
 	dirs     map[uint64]*directory // by number
 	lastDir  uint64
-	files    map[uint64]*view.File // that are open
+	files    map[uint64]*opened
 	lastFile uint64
 	failed   map[string]bool // what was reported
+}
+
+// opened is a file that is open.
+type opened struct {
+	*view.File
+	name string
 }
 
 // directory is one that the kernel remembers, or that is above one.
@@ -51,7 +57,7 @@ func newServer(root view.Entry, from view.Reader, notify func(string)) *server {
 	top := &directory{entry: root, below: make(map[uint64]*directory)}
 	top.above = top
 	return &server{RawFileSystem: fuse.NewDefaultRawFileSystem(), from: view.Recent(from), notify: notify,
-		dirs: map[uint64]*directory{0: top}, files: make(map[uint64]*view.File), failed: make(map[string]bool)}
+		dirs: map[uint64]*directory{0: top}, files: make(map[uint64]*opened), failed: make(map[string]bool)}
 }
 
 func (s *server) String() string { return "tidemark" }
@@ -281,13 +287,13 @@ func (s *server) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lastFile++
-	s.files[s.lastFile] = f
+	s.files[s.lastFile] = &opened{f, e.Node.Name}
 	out.Fh = s.lastFile
 	out.OpenFlags = fuse.FOPEN_KEEP_CACHE
 	return fuse.OK
 }
 
-func (s *server) file(handle uint64) *view.File {
+func (s *server) file(handle uint64) *opened {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.files[handle]
@@ -303,11 +309,7 @@ func (s *server) Read(cancel <-chan struct{}, in *fuse.ReadIn, p []byte) (fuse.R
 		return fuse.ReadResultData(p[:n]), fuse.OK
 	}
 	// Nothing is delivered, for the kernel takes a short answer for the end of the file. It asks again for smaller parts.
-	e, _, atErr := s.at(context.Background(), in.NodeId)
-	if atErr != nil {
-		return nil, s.status(err, "file")
-	}
-	return nil, s.status(err, e.Node.Name)
+	return nil, s.status(err, f.name)
 }
 
 func (s *server) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
@@ -330,7 +332,7 @@ func (s *server) Lseek(cancel <-chan struct{}, in *fuse.LseekIn, out *fuse.Lseek
 		return fuse.Status(syscall.ENXIO)
 	}
 	out.Offset = at
-	return s.status(err, "file")
+	return s.status(err, f.name)
 }
 
 const seekHole = 4 // SEEK_HOLE of Linux; the other one that is asked for is SEEK_DATA

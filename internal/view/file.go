@@ -124,7 +124,7 @@ func (f *File) piece(ctx context.Context, at uint64) (piece, error) {
 	if f.content.List.IsZero() {
 		return f.made(0, f.content.Chunks, at), nil
 	}
-	begin := uint64(0)
+	begin, end := uint64(0), uint64(0) // of the page; the root has no branch that says its end
 	for id, level := f.content.List, -1; ; level-- {
 		blob, err := f.from.LoadBlob(ctx, id)
 		if err != nil {
@@ -137,16 +137,26 @@ func (f *File) piece(ctx context.Context, at uint64) (piece, error) {
 		if err != nil {
 			return piece{}, fmt.Errorf("list page %s: %w", id.Short(), err)
 		}
+		i, next := 0, begin
 		if p.Level == 0 {
+			for _, c := range p.Chunks {
+				next += c.Len
+			}
+		} else {
+			for ; i < len(p.Children) && at-next >= p.Children[i].Bytes; i++ {
+				next += p.Children[i].Bytes
+			}
+		}
+		switch {
+		case level >= 0 && (p.Level == 0 && next != end || i == len(p.Children) && p.Level > 0):
+			return piece{}, fmt.Errorf("list page %s has other bytes than its branch says: %w", id.Short(),
+				format.ErrCorrupt)
+		case p.Level == 0:
 			return f.made(begin, p.Chunks, at), nil
+		case i == len(p.Children):
+			return f.made(next, nil, at), nil
 		}
-		i := 0
-		for ; i < len(p.Children) && at-begin >= p.Children[i].Bytes; i++ {
-			begin += p.Children[i].Bytes
-		}
-		if i == len(p.Children) {
-			return f.made(begin, nil, at), nil
-		}
+		begin, end = next, next+p.Children[i].Bytes
 		id, level = p.Children[i].ID, p.Level
 	}
 }

@@ -33,11 +33,10 @@ func NewTrees(from Reader) *Trees {
 	return &Trees{from: from, pages: make(map[format.ID]*list.Element), order: list.New()}
 }
 
-// Root returns the root folder of a snapshot with its entry.
-func (t *Trees) Root(snapshot, root format.ID) Entry {
-	n := &tree.Node{Type: tree.Dir, Mode: 0o755, Links: 1, Subtree: root}
+// Root returns the directory n of a snapshot as the root of a tree.
+func (t *Trees) Root(snapshot format.ID, n *tree.Node) Entry {
 	at := inode("snapshot", snapshot)
-	return Entry{Inode: at, Node: n, Folder: &folder{trees: t, root: root, at: at, scope: at}}
+	return Entry{Inode: at, Node: n, Folder: &folder{trees: t, root: n.Subtree, at: at, scope: at}}
 }
 
 // page returns a decoded page of that level; -1: of any level, for a root.

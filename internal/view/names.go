@@ -140,10 +140,10 @@ func (r *Repository) arrange(all []Snapshot) {
 		if _, taken := wanted["snapshots"][name]; taken {
 			name += "_" + s.ID.Short()
 		}
-		e := r.trees.Root(s.ID, s.Tree)
-		e.Node.ModTime = tree.Time{Sec: s.Time.Unix(), Nsec: uint32(s.Time.Nanosecond())}
-		e.Node.Changed = e.Node.ModTime
-		wanted["snapshots"][name] = e
+		root := directory("")
+		root.Subtree, root.ModTime = s.Tree, tree.Time{Sec: s.Time.Unix(), Nsec: uint32(s.Time.Nanosecond())}
+		root.Changed = root.ModTime
+		wanted["snapshots"][name] = r.trees.Root(s.ID, root)
 		groups := []string{"", "hosts/" + plain(s.Host)}
 		for _, tag := range s.Tags {
 			groups = append(groups, "tags/"+plain(tag))

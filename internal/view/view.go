@@ -41,7 +41,7 @@ type Folder interface {
 	List(ctx context.Context, from uint64, visit func(Entry) bool) error
 }
 
-// inode makes the inode number of an object from what identifies it. Numbers below 2^16 are left to a caller.
+// inode makes the inode number of an object from what identifies it; never 0, which means unknown.
 func inode(parts ...any) uint64 {
 	h := sha256.New()
 	for _, part := range parts {
@@ -53,5 +53,5 @@ func inode(parts ...any) uint64 {
 			_ = binary.Write(h, binary.LittleEndian, p)
 		}
 	}
-	return binary.LittleEndian.Uint64(h.Sum(nil)) | 1<<16
+	return max(1, binary.LittleEndian.Uint64(h.Sum(nil)))
 }

@@ -24,6 +24,8 @@ type mounted struct {
 	end  context.CancelCauseFunc
 	done chan error
 
+	close func() error // the repository
+
 	mu    sync.Mutex
 	lines []string
 }
@@ -43,6 +45,22 @@ func mountAll(t *testing.T, e *kit.Engine) *mounted {
 
 func mountFor(t *testing.T, e *kit.Engine, others bool) *mounted {
 	t.Helper()
+	return mountRoot(t, e, others, func(r *repo.Repository) view.Entry {
+		list := func(ctx context.Context) (list []view.Snapshot, err error) {
+			all, err := r.Snapshots(ctx)
+			for _, l := range all {
+				list = append(list, view.Snapshot{ID: l.ID, Tree: l.Snapshot.Tree, Host: l.Snapshot.Host,
+					Time: time.Unix(l.Snapshot.Time.Sec, 0)})
+			}
+			return list, err
+		}
+		return view.NewRepository(r, list, time.Now).Root()
+	})
+}
+
+// mountRoot mounts what root returns.
+func mountRoot(t *testing.T, e *kit.Engine, others bool, root func(*repo.Repository) view.Entry) *mounted {
+	t.Helper()
 	if _, err := os.Stat("/dev/fuse"); err != nil || os.Geteuid() != 0 {
 		if os.Getenv("CI") != "" {
 			t.Fatal("needs root and /dev/fuse")
@@ -51,20 +69,13 @@ func mountFor(t *testing.T, e *kit.Engine, others bool) *mounted {
 	}
 	r, err := repo.Open(t.Context(), e.Store, e.Open)
 	require.NoError(t, err)
-	m := &mounted{dir: t.TempDir(), done: make(chan error, 1)}
+	m := &mounted{dir: t.TempDir(), done: make(chan error, 1), close: sync.OnceValue(r.Close)}
+	top := root(r)
 	ctx, end := context.WithCancelCause(context.Background())
 	m.end = end
-	list := func(ctx context.Context) (list []view.Snapshot, err error) {
-		all, err := r.Snapshots(ctx)
-		for _, l := range all {
-			list = append(list, view.Snapshot{ID: l.ID, Tree: l.Snapshot.Tree, Host: l.Snapshot.Host,
-				Time: time.Unix(l.Snapshot.Time.Sec, 0)})
-		}
-		return list, err
-	}
 	ready := make(chan struct{})
 	go func() {
-		m.done <- mount.Serve(ctx, m.dir, view.NewRepository(r, list, time.Now).Root(), r, mount.Options{
+		m.done <- mount.Serve(ctx, m.dir, top, r, mount.Options{
 			AllowOther: others, Source: "test", Notify: func(text string) {
 				m.mu.Lock()
 				defer m.mu.Unlock()
@@ -78,7 +89,7 @@ func mountFor(t *testing.T, e *kit.Engine, others bool) *mounted {
 			_ = unix.Unmount(m.dir, unix.MNT_DETACH)
 			t.Error(err)
 		}
-		require.NoError(t, r.Close())
+		require.NoError(t, m.close())
 	})
 	select {
 	case <-ready:

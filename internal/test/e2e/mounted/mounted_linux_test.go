@@ -18,14 +18,18 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"github.com/tidemark-backup/tidemark/internal/browse"
+	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/local"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
 	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
+	"github.com/tidemark-backup/tidemark/internal/view"
 )
 
 // TestMountShowsTheSource compares a hostile tree with its mount: every byte and every attribute but inode flags, which
@@ -332,6 +336,61 @@ func TestOthersReadWhatTheyMay(t *testing.T) {
 			}
 		}
 		require.Equal(t, others, some > 0)
+	}
+}
+
+// TestRootHasTheModeOfItsDirectory: a private directory that is mounted by itself stays private.
+func TestRootHasTheModeOfItsDirectory(t *testing.T) {
+	testkit.RequireRoot(t)
+	src := testkit.TempDir(t)
+	kit.Written(t, src, map[string]string{"private/public": "news"})
+	require.NoError(t, os.Chmod(filepath.Join(src, "private"), 0o700))
+	require.NoError(t, os.Chmod(filepath.Join(src, "private", "public"), 0o644))
+	e := saved(t, src)
+	m := mountRoot(t, e, true, func(r *repo.Repository) view.Entry {
+		found, err := r.FindSnapshot(t.Context(), "latest", repo.Filter{})
+		require.NoError(t, err)
+		n, err := browse.Resolve(t.Context(), r, found.Snapshot.Tree, filepath.Join(src, "private"))
+		require.NoError(t, err)
+		return view.NewTrees(r).Root(found.ID, n)
+	})
+	got, err := os.ReadFile(filepath.Join(m.dir, "public"))
+	require.NoError(t, err)
+	require.Equal(t, "news", string(got))
+	require.NoError(t, os.Chmod(filepath.Dir(m.dir), 0o755))
+	cat := exec.Command("cat", filepath.Join(m.dir, "public"))
+	cat.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 4003, Gid: 4003}}
+	require.Error(t, cat.Run(), "another user reads a file of a private directory")
+}
+
+// TestUnmountWhileFilesAreRead: programs read while the mount is detached and the repository is closed. They get errors,
+// and nothing else happens.
+func TestUnmountWhileFilesAreRead(t *testing.T) {
+	src := testkit.TempDir(t)
+	require.NoError(t, os.WriteFile(filepath.Join(src, "large"), testkit.Noise(5, 60<<20), 0o600))
+	e := saved(t, src)
+	for range testkit.Rounds(2, 3, 10) {
+		m := mountAll(t, e)
+		f, err := os.Open(filepath.Join(m.latest(src), "large"))
+		require.NoError(t, err)
+		var readers errgroup.Group
+		for i := range 4 {
+			readers.Go(func() error {
+				random := rand.New(rand.NewPCG(uint64(i), 1))
+				for p := make([]byte, 1<<16); ; {
+					if _, err := f.ReadAt(p, random.Int64N(59<<20)); err != nil {
+						return nil //nolint:nilerr // it was detached
+					}
+				}
+			})
+		}
+		m.end(nil)
+		err = <-m.done
+		require.NoError(t, err)
+		require.NoError(t, m.close())
+		require.NoError(t, f.Close())
+		require.NoError(t, readers.Wait())
+		m.done <- nil
 	}
 }
 
