@@ -36,7 +36,8 @@ func (a *app) gates() *throttle.Manager {
 	}
 	manager, err := throttle.Open(throttle.Config{
 		Client: t.client, Settings: io.Settings, Medium: io.Medium, Runtime: runtime, State: state, Blame: io.Blame,
-		Idle: foreign.Idle(), Devices: a.devices, ByKernel: io.ByKernel,
+		Idle:    foreign.Idle(),
+		Devices: a.devices,
 	}, places...)
 	if err != nil { // the options allow only valid media
 		a.print.Note("the I/O policy is not in effect: " + err.Error())

@@ -73,7 +73,7 @@ type IO struct {
 	Medium   string // "auto", "ssd", "hdd", "remote", "memory"
 	Settings iopolicy.Settings
 	Blame    bool
-	ByKernel bool // the kernel of macOS carries out the policy, not the gates
+	ByKernel bool // the kernel of macOS carries out the policy; then the gates are not Enabled
 }
 
 // Choose returns the policy for a use: the configured one, otherwise the default of the use.
@@ -93,6 +93,7 @@ func (io IO) Choose(use Use) iopolicy.Policy {
 func (s *Spec) IO() IO {
 	io := IO{Medium: s.string("medium"), Blame: s.bool("blame"), ByKernel: s.string("policy-by") == "kernel",
 		Settings: s.numbers(func(string, error) {})}
+	io.Settings.Enabled = io.Settings.Enabled && !io.ByKernel
 	io.Settings.MaxImpact = s.percent("max-impact") / 100
 	word := s.string("policy")
 	if io.Auto = word == "auto"; !io.Auto {

@@ -21,8 +21,10 @@ func TestTheKernelIsChosenByNameOnly(t *testing.T) {
 		spec, err := with(system)
 		require.NoError(t, err)
 		require.False(t, spec.IO().ByKernel)
+		require.True(t, spec.IO().Settings.Enabled)
 	}
 	spec, err := with("darwin", "--policy-by", "kernel")
 	require.NoError(t, err)
 	require.True(t, spec.IO().ByKernel)
+	require.False(t, spec.IO().Settings.Enabled)
 }

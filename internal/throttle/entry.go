@@ -30,22 +30,20 @@ type entry struct {
 
 // newEntry makes the entry of a device. found is the detected medium, whatever --medium says. m.mu is held.
 func (m *Manager) newEntry(info device.Info, found device.Medium, exact bool) *entry {
-	several := exact && !foreign.ByThread
-	e := &entry{info: info, classifier: device.NewClassifier(info), settings: m.cfg.Settings, exact: exact && !several}
+	e := &entry{info: info, classifier: device.NewClassifier(info), settings: m.cfg.Settings, exact: exact}
 	e.topIO.always = m.cfg.Blame
 	e.join(m)
 	opt := foreign.Options{
 		Stats: stats(info), Mount: info.Source, Proc: m.cfg.Proc,
 		Peers: e.cooperating, OnDevice: m.onDevice(e), Served: e.served,
 		Touches: os.Geteuid() != 0, // O_NOATIME on files of other users needs root
-		Several: several,
 	}
 	if e.exact {
 		opt.Elsewhere = func() iopolicy.Bytes { return m.elsewhere(e) }
 	}
 	e.watch = foreign.Watch(watched(info, found), opt)
-	if m.cfg.ByKernel {
-		e.notes = append(e.notes, "The kernel delays I/O here, by its own numbers (--policy-by kernel).")
+	if !m.cfg.Settings.Enabled {
+		e.notes = append(e.notes, "The gate only counts: the kernel carries the policy out, or the policies are switched off.")
 	} else if mode, why := e.watch.Mode(); mode == foreign.Blind {
 		e.notes = append(e.notes, why+" The job yields only to other runs of tidemark.")
 	}

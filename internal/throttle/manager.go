@@ -29,7 +29,6 @@ type Config struct {
 	Proc     string         // the proc file system; "": /proc
 	Blame    bool           // attribute I/O to processes from the start, not only after foreign I/O was seen
 	Idle     func() bool    // the user is away; nil: not known
-	ByKernel bool           // the kernel of macOS delays I/O of worse policies, and the gates only count
 	Devices  *device.Finder // cache of devices; nil: a new one
 }
 
@@ -52,9 +51,6 @@ type Manager struct {
 func Open(cfg Config, paths ...string) (*Manager, error) {
 	if cfg.Client == nil {
 		cfg.Client = iopolicy.NewClient(iopolicy.Important)
-	}
-	if cfg.ByKernel {
-		cfg.Settings.Enabled = false
 	}
 	if _, err := device.ParseMedium(cfg.Medium); err != nil {
 		return nil, fmt.Errorf("choose medium: %w", err)

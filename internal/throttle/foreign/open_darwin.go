@@ -5,9 +5,6 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy/diskwatch"
 )
 
-// ByThread is whether the system counts I/O by thread, so that an operation is charged with its own alone.
-const ByThread = false
-
 // open returns the detector of a device; nil where there are no counters, with the reason.
 func open(info device.Info, opt Options) (detector, string) {
 	switch info.Medium {
@@ -21,7 +18,11 @@ func open(info device.Info, opt Options) (detector, string) {
 	if err != nil {
 		return nil, unreadable(err)
 	}
-	return openDetector(disks{d}, d.Pace(interval(info.Medium)), info, opt)
+	only := ""
+	if opt.Elsewhere != nil { // what an operation is charged with may be for another one
+		only, opt.Elsewhere = "macOS counts the I/O of a process, not of a thread, and this one uses several devices", nil
+	}
+	return openDetector(disks{d}, d.Pace(interval(info.Medium)), info, opt, only)
 }
 
 // disks are IOKit's statistics of the disks below, and of this process.

@@ -8,9 +8,6 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy/diskwatch"
 )
 
-// ByThread is whether the system counts I/O by thread, so that an operation is charged with its own alone.
-const ByThread = true
-
 // open returns the detector of a device; nil where there are no counters, with the reason.
 func open(info device.Info, opt Options) (detector, string) {
 	if info.Medium == device.Memory {
@@ -31,7 +28,7 @@ func open(info device.Info, opt Options) (detector, string) {
 	if g := openGroup(d, opt, "/proc", "/sys/fs/cgroup"); g != nil {
 		src, opt.Elsewhere = g, nil
 	}
-	return openDetector(src, interval(info.Medium), info, opt)
+	return openDetector(src, interval(info.Medium), info, opt, "")
 }
 
 // disks are the kernel's statistics of the disks below, and of this process.

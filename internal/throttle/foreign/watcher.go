@@ -19,9 +19,6 @@ type Options struct {
 	// Elsewhere returns how many bytes of this process are proven to have gone to other devices. Nil: the process uses
 	// this device only. If set, the gate must meter every operation (iopolicy.Metering.Attribute).
 	Elsewhere func() iopolicy.Bytes
-	// Several: the process uses other devices too, and the system cannot say how much of its I/O was for this one. Then
-	// others are seen only between own operations.
-	Several bool
 	// Touches: own reads may change access times, which the file system writes seconds later (no O_NOATIME).
 	Touches bool
 	// Peers returns the cooperating processes. Nil: none.
@@ -87,18 +84,19 @@ func Watch(info device.Info, opt Options) *Watcher {
 	return w
 }
 
-// openDetector returns the detector of local disks with that source.
-func openDetector(src source, every time.Duration, info device.Info, opt Options) (detector, string) {
+// openDetector returns the detector of local disks with that source. only, if not empty, is why others are seen only
+// in gaps.
+func openDetector(src source, every time.Duration, info device.Info, opt Options, only string) (detector, string) {
 	l, err := newDiskDetector(src, opt, every, info.FS)
 	if err != nil {
 		src.close()
 		return nil, unreadable(err)
 	}
-	switch {
-	case info.Indirect:
-		l.calibration.gapsForever("Another process reads the device for this one")
-	case opt.Several:
-		l.calibration.gapsForever("The system counts I/O by process, and this one uses several devices")
+	if info.Indirect {
+		only = "Another process reads the device for this one"
+	}
+	if only != "" {
+		l.calibration.gapsForever(only)
 	}
 	return l, ""
 }
