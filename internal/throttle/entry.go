@@ -43,7 +43,7 @@ func (m *Manager) newEntry(info device.Info, found device.Medium, exact bool) *e
 	}
 	e.watch = foreign.Watch(watched(info, found), opt)
 	if !m.cfg.Settings.Enabled {
-		e.notes = append(e.notes, "The gate only counts: the kernel carries the policy out, or the policies are switched off.")
+		e.notes = append(e.notes, "The gate only counts: the kernel carries the policy out, or policies are switched off.")
 	} else if mode, why := e.watch.Mode(); mode == foreign.Blind {
 		e.notes = append(e.notes, why+" The job yields only to other runs of tidemark.")
 	}

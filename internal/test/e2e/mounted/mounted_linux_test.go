@@ -363,8 +363,8 @@ func TestRootHasTheModeOfItsDirectory(t *testing.T) {
 	require.Error(t, cat.Run(), "another user reads a file of a private directory")
 }
 
-// TestUnmountWhileFilesAreRead: programs read while the mount is detached and the repository is closed. They get errors,
-// and nothing else happens.
+// TestUnmountWhileFilesAreRead: programs read while the mount is detached and the repository is closed. They get
+// errors, and nothing else happens.
 func TestUnmountWhileFilesAreRead(t *testing.T) {
 	src := testkit.TempDir(t)
 	require.NoError(t, os.WriteFile(filepath.Join(src, "large"), testkit.Noise(5, 60<<20), 0o600))
