@@ -29,6 +29,7 @@ type File struct {
 	ahead   context.Context
 	stop    context.CancelFunc
 	slots   chan struct{} // one per chunk that is being loaded ahead
+	loading sync.WaitGroup
 
 	mu     sync.Mutex
 	last   piece  // part of the list of chunks that was used last
@@ -53,8 +54,11 @@ func NewFile(from Reader, n *tree.Node) (*File, error) {
 	return f, nil
 }
 
-// Close ends reading ahead.
-func (f *File) Close() { f.stop() }
+// Close ends reading ahead, and waits for it. No read may begin afterwards.
+func (f *File) Close() {
+	f.stop()
+	f.loading.Wait()
+}
 
 // ReadAt fills p with the content from that offset. It returns fewer bytes, with io.EOF, only at the end of the file.
 // Errors are those of the reader; bytes before the chunk that failed are returned.
@@ -238,7 +242,7 @@ func (f *File) readAhead(at, end uint64) {
 	default:
 		return
 	}
-	go func() {
+	f.loading.Go(func() {
 		defer func() { <-f.slots }()
 		c, start, err := f.find(f.ahead, begin)
 		if err != nil {
@@ -253,5 +257,5 @@ func (f *File) readAhead(at, end uint64) {
 		if mine && !c.IsHole() {
 			_, _ = f.from.LoadBlob(f.ahead, c.ID)
 		}
-	}()
+	})
 }
