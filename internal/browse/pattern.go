@@ -3,6 +3,7 @@ package browse
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -35,6 +36,20 @@ func parsePattern(text string, fold bool) (pattern, error) {
 		p.parts = append([]string{"**"}, p.parts...)
 	}
 	return p, nil
+}
+
+// Matcher returns a function that reports whether a path matches one of the patterns, each as in Query.Patterns.
+func Matcher(patterns ...string) (func(at string) bool, error) {
+	all := make([]pattern, len(patterns))
+	for i, text := range patterns {
+		var err error
+		if all[i], err = parsePattern(text, false); err != nil {
+			return nil, err
+		}
+	}
+	return func(at string) bool {
+		return slices.ContainsFunc(all, func(p pattern) bool { return p.match(at, path.Base(at)) })
+	}, nil
 }
 
 // byName reports whether the pattern depends only on the last name of a path.

@@ -31,6 +31,7 @@ type Version struct {
 	Node   *tree.Node
 	First  format.ID // the oldest snapshot of those
 	Last   format.ID // the newest
+	Count  int       // of the snapshots
 	Active bool      // the newest snapshot that covers the path has it
 }
 
@@ -40,6 +41,7 @@ type VersionQuery struct {
 	Match    func(at string, n *tree.Node) bool // of an object
 	Enter    bool                               // subdirectories too
 	Inactive bool                               // inactive versions too
+	Contents bool                               // other metadata of the same content is no other version
 }
 
 // Versions calls visit for each version of the objects that match, the active one first, then from the newest to the
@@ -116,14 +118,15 @@ func (v *versions) object(at string, states []*tree.Node) error {
 		case n == nil && v.snapshots[i].covers(at) && last >= 0:
 			all[last].Active = false
 		case n == nil:
-		case last >= 0 && all[last].Active && sameVersion(all[last].Node, n):
-			all[last].Last = v.snapshots[i].ID
+		case last >= 0 && all[last].Active && v.same(all[last].Node, n):
+			all[last].Last, all[last].Node = v.snapshots[i].ID, n
+			all[last].Count++
 		default:
 			if last >= 0 {
 				all[last].Active = false
 			}
 			id := v.snapshots[i].ID
-			all = append(all, Version{Path: at, Node: n, First: id, Last: id, Active: true})
+			all = append(all, Version{Path: at, Node: n, First: id, Last: id, Count: 1, Active: true})
 		}
 	}
 	for _, one := range slices.Backward(all) {
@@ -135,6 +138,13 @@ func (v *versions) object(at string, states []*tree.Node) error {
 		}
 	}
 	return nil
+}
+
+func (v *versions) same(a, b *tree.Node) bool {
+	if v.q.Contents {
+		return a.Type == b.Type && sameContent(a, b) && a.Target == b.Target && a.Outcome == b.Outcome
+	}
+	return sameVersion(a, b)
 }
 
 // sameVersion reports whether a backup would not store b again after a.

@@ -49,3 +49,36 @@ func TestVersions(t *testing.T) {
 	require.Empty(t, versions(browse.VersionQuery{Dir: "/nowhere"}))
 	require.Empty(t, versions(browse.VersionQuery{Dir: "/home/a/x"}))
 }
+
+// TestVersionsOfContents: other metadata, or another directory page, is no other content; another type or target is.
+func TestVersionsOfContents(t *testing.T) {
+	r := initialise(t)
+	file := func(content string, mode uint32) *tree.Node {
+		return &tree.Node{Name: "f", Type: tree.File, Mode: mode, Links: 1, Size: uint64(len(content)),
+			Content: tree.Content{Inline: []byte(content)}}
+	}
+	link := func(to string) *tree.Node {
+		return &tree.Node{Name: "f", Type: tree.Symlink, Mode: 0o777, Links: 1, Target: to}
+	}
+	var list []browse.Dated
+	for _, n := range []*tree.Node{file("1", 0o600), file("1", 0o644), nil, file("1", 0o644), file("2", 0o644),
+		link("a"), link("b"), link("b")} {
+		d := dir{"other": []byte(fmt.Sprint(len(list)))}
+		if n != nil {
+			d["f"] = n
+		}
+		list = append(list, browse.Dated{Snapshot: browse.Snapshot{Tree: save(t, r, d)}, Sources: []string{"/"}})
+	}
+	for i := range list {
+		list[i].ID[0] = byte(i)
+	}
+	var got []string
+	q := browse.VersionQuery{Dir: "/", Inactive: true, Contents: true,
+		Match: func(at string, _ *tree.Node) bool { return at == "/f" }}
+	require.NoError(t, browse.Versions(t.Context(), r, list, q, func(v browse.Version) error {
+		got = append(got, fmt.Sprintf("%d-%d %d %t %#o", v.First[0], v.Last[0], v.Count, v.Active, v.Node.Mode))
+		return nil
+	}))
+	require.Equal(t, []string{"6-7 2 true 0777", "5-5 1 false 0777", "4-4 1 false 0644", "3-3 1 false 0644", "0-1 2 false 0644"},
+		got)
+}

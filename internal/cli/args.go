@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/when"
 )
 
 // filterFlags select snapshots.
@@ -51,12 +52,17 @@ func (t *tagLists) String() string { return strings.Join(*t, " ") }
 // Type implements pflag.Value.
 func (t *tagLists) Type() string { return "list" }
 
-// find returns the snapshot of an argument SNAPSHOT[:/sub/path], and the path. If unreadable snapshots may be newer
-// than the latest, a warning names them.
+// find returns the snapshot of an argument SNAPSHOT[:/sub/path], and the path. If unreadable snapshots may be the one
+// that is meant, a warning names them.
 func find(ctx context.Context, r *repo.Repository, argument string, f repo.Filter) (repo.Listed, string, error) {
-	ref, sub, _ := strings.Cut(argument, ":")
-	found, err := r.FindSnapshot(ctx, ref, f)
-	return found, sub, err
+	ref, sub, found := strings.Cut(argument, ":/")
+	if found {
+		sub = "/" + sub
+	} else if _, err := when.Parse(ref, time.Now()); err != nil { // a time has colons of its own
+		ref, sub, _ = strings.Cut(argument, ":")
+	}
+	l, err := r.FindSnapshot(ctx, ref, f)
+	return l, sub, err
 }
 
 // checkParallel checks the value of --parallel; 0 means the default of the command.
@@ -70,15 +76,11 @@ func checkParallel(n int) error {
 
 // parseTime reads a time as a user writes it, in local time unless it contains a zone.
 func parseTime(text string) (time.Time, error) {
-	if text == "now" {
-		return time.Now(), nil
+	span, err := when.Parse(text, time.Now())
+	if err != nil {
+		return time.Time{}, &usageError{err}
 	}
-	for _, layout := range []string{"2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02", time.RFC3339Nano} {
-		if at, err := time.ParseInLocation(layout, text, time.Local); err == nil && !at.IsZero() { // which means none
-			return at, nil
-		}
-	}
-	return time.Time{}, usagef("time %q: write it as 2006-01-02 15:04:05, 2006-01-02, or 2006-01-02T15:04:05+01:00", text)
+	return span.At, nil
 }
 
 // join appends a path inside a snapshot to another.

@@ -19,7 +19,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/cli/help"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/forget"
-	"github.com/tidemark-backup/tidemark/internal/job"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/options/optionfile"
@@ -110,7 +109,7 @@ func (f *backupFlags) acceptCommand(args []string) string {
 	command := "tidemark backup --expect-shrink"
 	for _, name := range []string{"job", "option-file", "server-name", "repo"} {
 		if flag := f.all.Lookup(name); flag != nil && flag.Changed {
-			command += " --" + name + " " + job.Quoted(flag.Value.String())
+			command += " --" + name + " " + human.ShellWord(flag.Value.String())
 		}
 	}
 	return command

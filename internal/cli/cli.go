@@ -196,6 +196,7 @@ func (a *app) commands() []maker {
 		{name: "snapshots", make: a.snapshotsCommand},
 		{name: "ls", make: a.lsCommand},
 		{name: "find", make: a.findCommand},
+		{name: "versions", make: a.versionsCommand},
 		{name: "diff", make: a.diffCommand},
 		{name: "dump", make: a.dumpCommand},
 		{name: "mount", make: a.mountCommand},

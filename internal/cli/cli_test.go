@@ -56,7 +56,7 @@ func TestParseTime(t *testing.T) {
 		require.NoError(t, err, text)
 		require.True(t, at.Equal(got), text)
 	}
-	for _, text := range []string{"", "yesterday", "2023-02-29", "12:30"} {
+	for _, text := range []string{"", "soon", "2023-02-29", "12:30"} {
 		_, err := parseTime(text)
 		require.Equal(t, exitUsage, exitCode(err), text)
 	}

@@ -22,8 +22,8 @@ import (
 func Named(ctx context.Context, r *repo.Repository, refs []string) ([]repo.Listed, error) {
 	var named []repo.Listed
 	for _, ref := range refs {
-		if ref == repo.Latest {
-			return nil, fmt.Errorf("%q: name the snapshot by its ID; 'tidemark snapshots --latest 1' shows it", ref)
+		if !repo.IsID(ref) {
+			return nil, fmt.Errorf("%q: name the snapshot by its ID; 'tidemark snapshots' shows it", ref)
 		}
 		found, err := r.FindSnapshot(ctx, ref, repo.Filter{})
 		if errors.Is(err, repo.ErrNoSnapshot) {

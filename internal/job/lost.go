@@ -87,7 +87,7 @@ func (l *Lost) Moved(text string, jobs []*Job) (all []string) {
 		if !l.In(j) && l.gone(j.Repository) &&
 			slices.ContainsFunc(stanzas, func(name string) bool { return strings.EqualFold(name, j.Stanza()) }) {
 			all = append(all, fmt.Sprintf("%s: the place of its repository: tidemark job edit %s --repo %s", j.Name,
-				j.Stanza(), Quoted(l.Repository)))
+				j.Stanza(), human.ShellWord(l.Repository)))
 		}
 	}
 	if len(all) == 0 && !slices.ContainsFunc(jobs, l.In) {
@@ -108,7 +108,7 @@ func (l *Lost) Missing(content []byte, jobs []*Job, invalid []Invalid) (all []st
 	}
 	for _, j := range jobs {
 		if !l.In(j) && !l.HasKey(j.Repository) {
-			say("%s: a key of its repository: tidemark setup --from %s", j.Name, Quoted(j.Repository))
+			say("%s: a key of its repository: tidemark setup --from %s", j.Name, human.ShellWord(j.Repository))
 		}
 		for _, source := range j.Sources {
 			if l.gone(source) {
@@ -140,18 +140,10 @@ func (l *Lost) Restore(id string, jobs []*Job) string {
 	command := "tidemark restore " + id + " --target /"
 	at := slices.IndexFunc(jobs, l.In)
 	if at >= 0 && jobs[at].Server != "" {
-		command += " --server-name " + Quoted(jobs[at].Stanza())
+		command += " --server-name " + human.ShellWord(jobs[at].Stanza())
 	}
 	if at < 0 || jobs[at].Spec.Repository().Location != jobs[at].Repository {
-		command += " --repo " + Quoted(l.Repository)
+		command += " --repo " + human.ShellWord(l.Repository)
 	}
 	return command
-}
-
-// Quoted returns a text as a word of a shell.
-func Quoted(text string) string {
-	if strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-:@=") == "" {
-		return text
-	}
-	return "'" + strings.ReplaceAll(human.Printable(text), "'", `'\''`) + "'"
 }

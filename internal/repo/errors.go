@@ -48,20 +48,27 @@ func (e *PackError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *PackError) Unwrap() error { return e.Err }
 
-// AmbiguousError reports that an abbreviated ID has several matches.
+// AmbiguousError reports that a reference has several matches.
 type AmbiguousError struct {
-	Prefix  string
-	Matches []format.ID
+	Ref     string
+	Matches []string // an ID, or the beginning of one, and what distinguishes it
+	Hint    string   // what to do
 }
 
 func (e *AmbiguousError) Error() string {
 	const shown = 8
-	var list []string
-	for _, id := range e.Matches[:min(shown, len(e.Matches))] {
-		list = append(list, id.String()[:min(len(e.Prefix)+8, 2*format.IDSize)])
-	}
+	list := e.Matches[:min(shown, len(e.Matches)):min(shown, len(e.Matches))]
 	if more := len(e.Matches) - shown; more > 0 {
 		list = append(list, fmt.Sprintf("and %d more", more))
 	}
-	return fmt.Sprintf("%q is ambiguous, give more digits: %s", e.Prefix, strings.Join(list, ", "))
+	return fmt.Sprintf("%q is ambiguous, %s: %s", e.Ref, e.Hint, strings.Join(list, "; "))
+}
+
+// ambiguousID is the error for the beginning of several IDs.
+func ambiguousID(prefix string, ids []format.ID) error {
+	e := &AmbiguousError{Ref: prefix, Hint: "give more digits"}
+	for _, id := range ids {
+		e.Matches = append(e.Matches, id.String()[:min(len(prefix)+8, 2*format.IDSize)])
+	}
+	return e
 }

@@ -237,5 +237,5 @@ func (r *Repository) FindMissing(ctx context.Context, ref string) (Listed, error
 	for i := range found {
 		ids[i] = found[i].ID
 	}
-	return Listed{}, fmt.Errorf("find snapshot: %w", &AmbiguousError{ref, ids})
+	return Listed{}, fmt.Errorf("find snapshot: %w", ambiguousID(ref, ids))
 }

@@ -421,7 +421,7 @@ func (r *Repository) Removable(ctx context.Context, prefix string) (format.ID, e
 	case len(match) == 0:
 		return format.ID{}, fmt.Errorf("remove key %q: %w", prefix, ErrNoKey)
 	case len(match) > 1:
-		return format.ID{}, fmt.Errorf("remove key: %w", &AmbiguousError{Prefix: prefix, Matches: match})
+		return format.ID{}, fmt.Errorf("remove key: %w", ambiguousID(prefix, match))
 	case found.Slot != nil && readable == 1:
 		return format.ID{}, fmt.Errorf("remove key %s: %w", found.ID.Short(), ErrLastKey)
 	case found.Current:

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
@@ -16,9 +15,6 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
-
-// Latest is the reference to the newest snapshot.
-const Latest = "latest"
 
 // Protected is the tag of a snapshot that no policy of forget drops. It is removed only when its ID is given.
 const Protected = "protected"
@@ -244,36 +240,6 @@ func compareTimes(a, b tree.Time) int {
 	return 1
 }
 
-// FindSnapshot returns the snapshot that ref names. ref is "latest", the newest that passes the filter, or the
-// beginning of an ID, for which the filter is ignored. The error wraps ErrNoSnapshot if there is none; it is an
-// *AmbiguousError if several IDs have that prefix.
-func (r *Repository) FindSnapshot(ctx context.Context, ref string, filter Filter) (Listed, error) {
-	if ref == Latest {
-		return r.latest(ctx, filter)
-	}
-	infos, err := r.listSnapshots(ctx)
-	if err != nil {
-		return Listed{}, err
-	}
-	prefix := strings.ToLower(ref)
-	infos = slices.DeleteFunc(infos, func(info snapshotInfo) bool {
-		return prefix == "" || !strings.HasPrefix(info.id.String(), prefix)
-	})
-	switch len(infos) {
-	case 0:
-		return Listed{}, fmt.Errorf("find snapshot %q: %w", ref, ErrNoSnapshot)
-	case 1:
-		l := r.loadListed(ctx, infos[0])
-		return l, l.Err
-	}
-	matches := make([]format.ID, len(infos))
-	for i := range infos {
-		matches[i] = infos[i].id
-	}
-	slices.SortFunc(matches, format.ID.Compare)
-	return Listed{}, fmt.Errorf("find snapshot: %w", &AmbiguousError{Prefix: ref, Matches: matches})
-}
-
 // Superseded reports whether whole snapshots that follow a partial one have each source that it holds files of, without
 // a failure and with at least as many files, unless the user accepted fewer. A backup compares the same path with the
 // partial snapshot, and not what lies below its sources.
@@ -300,59 +266,4 @@ func Follows(partial, s *snapshot.Snapshot, source string) (h snapshot.Held, ok 
 	}
 	h, ok = s.HeldOf(source)
 	return h, ok && !h.Doubted() && (s.Start == partial.Start || compareTimes(s.Start, partial.End) >= 0)
-}
-
-// latest returns the newest readable snapshot, so that a restore works, and lists the unreadable ones. A partial one is
-// the latest only if no whole one passes the filter.
-func (r *Repository) latest(ctx context.Context, filter Filter) (Listed, error) {
-	all, err := r.Snapshots(ctx)
-	if err != nil {
-		return Listed{}, err
-	}
-	var damaged error
-	var partial *Listed
-	var unread []format.ID
-	for _, l := range slices.Backward(all) {
-		if l.Err != nil {
-			damaged, unread = l.Err, append(unread, l.ID)
-			r.note("snapshot %s cannot be read: %v", l.ID.Short(), l.Err)
-			continue
-		}
-		if !filter.Match(l.Snapshot) {
-			continue
-		}
-		if !l.Snapshot.Partial {
-			l.Unread = unread
-			r.warnUnread(&l)
-			return l, nil
-		}
-		if partial == nil {
-			partial = &l
-			partial.Unread = unread
-		}
-	}
-	if partial != nil {
-		r.warn("the latest snapshot, %s, is partial: the first backup of its sources has not ended, and files are missing",
-			partial.ID.Short())
-		r.warnUnread(partial)
-		return *partial, nil
-	}
-	if damaged != nil {
-		return Listed{}, fmt.Errorf("find the latest snapshot: %w (and one cannot be read: %w)", ErrNoSnapshot, damaged)
-	}
-	return Listed{}, fmt.Errorf("find the latest snapshot: %w", ErrNoSnapshot)
-}
-
-// warnUnread warns of unreadable snapshots: each may be newer than the one that is used as the latest.
-func (r *Repository) warnUnread(latest *Listed) {
-	if len(latest.Unread) == 0 {
-		return
-	}
-	names := make([]string, len(latest.Unread))
-	for i, id := range latest.Unread {
-		names[i] = id.Short()
-	}
-	r.warn("the latest snapshot is uncertain: %s cannot be read and may be newer than %s of %s, which is used; "+
-		"'tidemark check' shows what is wrong", strings.Join(names, ", "), latest.ID.Short(),
-		time.Unix(latest.Snapshot.Time.Sec, 0).Format(time.DateTime))
 }

@@ -97,6 +97,23 @@ type Node struct {
 	Outcome string `json:"outcome,omitempty"`
 }
 
+// ContentVersion is a line of `versions`.
+type ContentVersion struct {
+	Type      string    `json:"message_type"` // "version"
+	Path                // path, path_raw
+	NodeType  string    `json:"type"`           // as in `node`
+	Host      string    `json:"host,omitempty"` // if the snapshots are of several
+	Size      *uint64   `json:"size,omitempty"` // of files
+	ModTime   time.Time `json:"mtime"`
+	First     string    `json:"first_snapshot"` // the oldest in a row with this content
+	Saved     time.Time `json:"first_time"`     // of that snapshot
+	Last      string    `json:"last_snapshot"`  // the newest of them
+	Until     time.Time `json:"last_time"`
+	Snapshots int       `json:"snapshots"` // how many
+	Active    bool      `json:"active"`    // the newest snapshot has it
+	Outcome   string    `json:"outcome"`   // as in `node`; `static`: read in one go
+}
+
 // Reread follows the summary of a backup that read unchanged files again.
 type Reread struct {
 	Type       string   `json:"message_type"` // "reread"

@@ -57,11 +57,16 @@ func About(d time.Duration) string {
 	}
 }
 
-// Span formats a measured or estimated time with two or three digits: "0.4 s", "37 s", "12 min 05 s", "3 h 20 min".
+// Span formats a measured or estimated time with two or three digits: "12 ms", "0.4 s", "37 s", "12 min 05 s", "3 h 20
+// min". It never says zero.
 func Span(d time.Duration) string {
 	d = max(0, d)
 	s := int64(d.Round(time.Second) / time.Second)
 	switch {
+	case d < time.Millisecond:
+		return "under 1 ms"
+	case d < 50*time.Millisecond: // would be 0.0 s
+		return fmt.Sprintf("%d ms", d/time.Millisecond)
 	case d < 9950*time.Millisecond:
 		return fmt.Sprintf("%.1f s", d.Seconds())
 	case s < 120:

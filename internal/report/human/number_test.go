@@ -104,7 +104,8 @@ func TestSpan(t *testing.T) {
 		d    time.Duration
 		want string
 	}{
-		{-time.Second, "0.0 s"},
+		{-time.Second, "under 1 ms"}, {999 * time.Microsecond, "under 1 ms"}, {49_999 * time.Microsecond, "49 ms"},
+		{50 * time.Millisecond, "0.1 s"},
 		{440 * time.Millisecond, "0.4 s"},
 		{9949 * time.Millisecond, "9.9 s"},
 		{9950 * time.Millisecond, "10 s"},

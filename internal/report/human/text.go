@@ -15,6 +15,18 @@ func Printable(path string) string {
 	return escape(path, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
+// ShellWord returns a text as a word of a shell. One with bytes that Printable escapes needs bash or zsh.
+func ShellWord(text string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-:@="
+	switch shown := Printable(text); {
+	case text != "" && strings.Trim(text, plain) == "":
+		return text
+	case shown != text:
+		return "$'" + strings.ReplaceAll(shown, "'", `\'`) + "'"
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
 // Device names a device with its medium, "vda (ssd)", the same everywhere. An empty name is that of a device that could
 // not be found out.
 func Device(name, medium string) string {

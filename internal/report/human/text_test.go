@@ -1,6 +1,7 @@
 package human
 
 import (
+	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -93,5 +94,18 @@ func TestHarmless(t *testing.T) {
 	} {
 		require.Equal(t, want, Harmless(text))
 		require.Equal(t, want, Harmless(want), "a second time changes nothing")
+	}
+}
+
+// TestWordsOfAShell: bash gives back what was quoted.
+func TestWordsOfAShell(t *testing.T) {
+	for _, text := range []string{"", "plain/a.txt", "a b", "it's", "$HOME `id` \"x\" \\", "*", "line\nbreak",
+		"\xff\x1b'\\", "käse 中文", "a\u202eb", "~", "a\\'b\n"} {
+		word := ShellWord(text)
+		hidden := strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsPrint(r) })
+		require.False(t, hidden, "it can be shown: %s", word)
+		out, err := exec.CommandContext(t.Context(), "bash", "-c", "LC_ALL=C.UTF-8; printf %s "+word).Output()
+		require.NoError(t, err, word)
+		require.Equal(t, text, string(out), word)
 	}
 }
