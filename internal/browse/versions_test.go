@@ -79,6 +79,6 @@ func TestVersionsOfContents(t *testing.T) {
 		got = append(got, fmt.Sprintf("%d-%d %d %t %#o", v.First[0], v.Last[0], v.Count, v.Active, v.Node.Mode))
 		return nil
 	}))
-	require.Equal(t, []string{"6-7 2 true 0777", "5-5 1 false 0777", "4-4 1 false 0644", "3-3 1 false 0644", "0-1 2 false 0644"},
-		got)
+	require.Equal(t, []string{"6-7 2 true 0777", "5-5 1 false 0777", "4-4 1 false 0644", "3-3 1 false 0644",
+		"0-1 2 false 0644"}, got)
 }

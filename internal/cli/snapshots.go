@@ -21,9 +21,9 @@ func (a *app) snapshotsCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "snapshots [flags] [SNAPSHOT...]",
 		Short: "List the snapshots",
-		Long: `Lists the snapshots. Commands take as SNAPSHOT the beginning of an ID; latest, or latest~2 for the second one before
-it; the newest of a day, as 2026-11-20, "last tuesday" or "3 days ago"; or the latest at a moment, as "yesterday 14:00".
-A path in it follows after a colon: latest:/home/ann. forget takes IDs only.`,
+		Long: `Lists the snapshots. Commands take as SNAPSHOT the beginning of an ID; latest, or latest~2 for the second one
+before it; the newest of a day, as 2026-11-20, "last tuesday" or "3 days ago"; or the latest at a moment, as
+"yesterday 14:00". A path in it follows after a colon: latest:/home/ann. forget takes IDs only.`,
 		Example: `  tidemark snapshots --latest 1
   tidemark snapshots --host nas --group-by tags
   tidemark snapshots --forgotten`,

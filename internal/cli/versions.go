@@ -26,9 +26,9 @@ func (a *app) versionsCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "versions [flags] PATH...",
 		Short: "List the versions of a file, and how to restore each",
-		Long: `Lists the different contents that a file had in the snapshots, from the newest, each with the command that restores
-it. PATH is a file, a directory, whose files are listed, or a pattern in quotes, whose * matches within one name and **
-any number of names. The files need not exist any more.
+		Long: `Lists the different contents that a file had in the snapshots, from the newest, each with the command that
+restores it. PATH is a file, a directory, whose files are listed, or a pattern in quotes, whose * matches within one
+name and ** any number of names. The files need not exist any more.
 
 A file with the same content in several snapshots in a row is one version, whatever its owner, mode and times are.`,
 		Example: `  tidemark versions ~/report.odt

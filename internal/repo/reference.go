@@ -16,7 +16,8 @@ import (
 // Latest is the reference to the newest snapshot. "latest~2" is the second one before it of the same host and sources.
 const Latest = "latest"
 
-// IsID reports whether a reference is the beginning of an ID. All others name another snapshot once there is a newer one.
+// IsID reports whether a reference is the beginning of an ID. Others may name another snapshot once there is a newer
+// one.
 func IsID(ref string) bool {
 	return ref != "" && strings.Trim(strings.ToLower(ref), "0123456789abcdef") == ""
 }
@@ -137,7 +138,8 @@ func (c candidates) back(n int) (Listed, error) {
 	if len(c.list) == 0 {
 		return Listed{}, ErrNoSnapshot
 	}
-	row := slices.DeleteFunc(slices.Clone(c.list), func(l Listed) bool { return !sameOrigin(c.list[0].Snapshot, l.Snapshot) })
+	newest := c.list[0].Snapshot
+	row := slices.DeleteFunc(slices.Clone(c.list), func(l Listed) bool { return !sameOrigin(newest, l.Snapshot) })
 	if n >= len(row) {
 		return Listed{}, fmt.Errorf("%d of this host and these sources, so latest~%d is the oldest: %w", len(row),
 			len(row)-1, ErrNoSnapshot)
