@@ -77,10 +77,14 @@ func (l *jobList) notify(name string) (o options.Notify, known bool) {
 	return l.own, false
 }
 
-func (l *jobList) names() (all []string) {
+func (l *jobList) all() []*job.Job {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, j := range l.jobs {
+	return slices.Clone(l.jobs)
+}
+
+func (l *jobList) names() (all []string) {
+	for _, j := range l.all() {
 		all = append(all, j.Name)
 	}
 	return all
@@ -129,6 +133,7 @@ func (a *app) daemon(ctx context.Context, once bool) (err error) {
 		Host:       hostName(), Once: once, Reload: reload,
 		Facts: daemon.Facts{
 			Remote: daemon.Remote, Damage: daemon.Damage, Settle: a.settleHooks,
+			Access: list.access(ctx),
 			Load: func() ([]*job.Job, []job.Invalid, error) {
 				jobs, invalid, err := job.LoadFile(file, a.Env, os.ReadFile)
 				if err != nil {

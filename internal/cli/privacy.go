@@ -42,14 +42,14 @@ func (p *privacy) advice(program string) string {
 	if p.hidden.Load() == 0 {
 		return ""
 	}
-	return "macOS hides files of other programs from tidemark: " + fullDiskAccess(program)
+	return "macOS hides files of other programs from tidemark: " + fullDiskAccess(program) + "; then run it again"
 }
 
 func fullDiskAccess(program string) string {
 	return "open System Settings, Privacy & Security, Full Disk Access, and add " + program +
-		" for the service, or the terminal for commands by hand; then run it again"
+		" for the service, or the terminal for commands by hand"
 }
 
 // localNetwork says how a service of a user reaches a server in macOS 15 and later; those of root always do.
-const localNetwork = "from macOS 15 on, allow tidemark also in System Settings, Privacy & Security, Local Network: " +
-	"without it, the service finds no way to the server"
+const localNetwork = "from macOS 15 on, allow tidemark in System Settings, Privacy & Security, Local Network, or " +
+	"when macOS asks; without it, the service finds no way to a server of its network"

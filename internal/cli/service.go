@@ -10,8 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/control"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/service"
 )
 
@@ -106,9 +108,12 @@ func (a *app) installService(ctx context.Context, only bool) error {
 	}
 	switch user := service.EndsAtLogout(); {
 	case runtime.GOOS == "darwin":
-		a.print.Note("macOS hides the data of many programs: " + fullDiskAccess(c.Program))
-		if !c.System {
-			a.print.Note(localNetwork)
+		var found *event.Access
+		if dir, err := a.runtimeDir(); err == nil {
+			found = askAccess(ctx, control.Daemon(dir))
+		}
+		for _, note := range adviceFor(found, c.Program, c.System) {
+			a.print.Note(note)
 		}
 	case !c.System && user != "":
 		a.print.Note("the service ends when you log out: to keep it, run 'loginctl enable-linger " + user + "'")

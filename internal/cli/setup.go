@@ -19,6 +19,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/job"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/options/optionfile"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/setup"
 	"github.com/tidemark-backup/tidemark/internal/store/location"
@@ -112,6 +113,7 @@ func (s *setupRun) run(ctx context.Context) error {
 	if err := s.answer(ctx); err != nil {
 		return err
 	}
+	s.noteAccess(newMac(), runtime.GOOS)
 	if err := s.settle(ctx, named, proposed); err != nil {
 		return err
 	}
@@ -135,6 +137,18 @@ func (s *setupRun) run(ctx context.Context) error {
 		return err
 	}
 	return errors.Join(s.finish(ctx), lacking)
+}
+
+// noteAccess says, before the first backup, what macOS hides from this terminal. If the target cannot be reached, its
+// test names Local Network.
+func (s *setupRun) noteAccess(m mac, system string) {
+	if system != "darwin" {
+		return
+	}
+	if allowed, hidden := m.fullDisk(s.result.Answers.Sources); allowed == event.Denied {
+		s.print.Note("macOS hides " + hidden + " and more from this terminal, so this backup will lack it: open System " +
+			"Settings, Privacy & Security, Full Disk Access, add the terminal, and run setup again")
+	}
 }
 
 // checkFiles refuses an option file and a file for the recovery key that exist and are not regular files, before the

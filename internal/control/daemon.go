@@ -25,6 +25,9 @@ const (
 	ResumeJob  Action = "resume"
 	Reload     Action = "reload"
 	Accelerate Action = "accelerate" // the policy of steps that start before Until is important until then
+
+	// CheckAccess adds to the state what macOS allows the service: the answer for a terminal is another one.
+	CheckAccess Action = "check-access"
 )
 
 // Command is a request to the service.
@@ -50,14 +53,14 @@ func serveDaemon(ctx context.Context, dir string, do func(Command) (event.Daemon
 func answerOrder(q request, do func(Command) (event.Daemon, error)) any {
 	o := Command{Action: Action(q.Request), Job: q.Job}
 	switch o.Action {
-	case ShowStatus, StartJob, StopJob, ResumeJob, Reload:
+	case ShowStatus, StartJob, StopJob, ResumeJob, Reload, CheckAccess:
 	case PauseJob, Accelerate:
 		if q.Until != nil {
 			o.Until = *q.Until
 		}
 	default:
-		return refuse("unknown request %q; there are %s, %s, %s, %s, %s, %s and %s", q.Request, ShowStatus, StartJob, StopJob,
-			PauseJob, ResumeJob, Reload, Accelerate)
+		return refuse("unknown request %q; there are %s, %s, %s, %s, %s, %s, %s and %s", q.Request, ShowStatus, StartJob,
+			StopJob, PauseJob, ResumeJob, Reload, Accelerate, CheckAccess)
 	}
 	d, err := do(o)
 	if err != nil {

@@ -41,7 +41,7 @@ func TestServiceAnswersOrders(t *testing.T) {
 	for _, o := range []Command{
 		{Action: StartJob, Job: "home"}, {Action: StopJob}, {Action: PauseJob, Job: "home", Until: until},
 		{Action: PauseJob, Job: "home"}, {Action: ResumeJob, Job: "home"}, {Action: Reload},
-		{Action: Accelerate, Until: until}, {Action: Accelerate},
+		{Action: Accelerate, Until: until}, {Action: Accelerate}, {Action: CheckAccess},
 	} {
 		_, err := Daemon(dir).Do(t.Context(), o)
 		require.NoError(t, err)
@@ -52,7 +52,7 @@ func TestServiceAnswersOrders(t *testing.T) {
 	require.ErrorContains(t, err, "ask the service: refused: no job none")
 	_, err = Daemon(dir).Do(t.Context(), Command{Action: "set-policy"})
 	require.ErrorContains(t, err,
-		`unknown request "set-policy"; there are status, start, stop, pause, resume, reload and accelerate`)
+		`unknown request "set-policy"; there are status, start, stop, pause, resume, reload, accelerate and check-access`)
 
 	all, err := Jobs(dir)
 	require.NoError(t, err)

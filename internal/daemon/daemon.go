@@ -119,6 +119,8 @@ type Facts struct {
 	// Settle runs what a killed run of a job owes, its after-command. ran reports whether there was something; nil: it is
 	// not known.
 	Settle func(j *job.Job) (ran bool, err error)
+	// Access checks what macOS allows this process, in a few seconds; nil: it is not asked. Several goroutines call it.
+	Access func() *event.Access
 }
 
 // Places are the files and folders of a service.

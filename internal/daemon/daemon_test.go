@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/job"
 	"github.com/tidemark-backup/tidemark/internal/machinestate"
 	"github.com/tidemark-backup/tidemark/internal/record"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 )
 
 // hourly is due ten minutes past each hour; the clock of a bubble begins at midnight.
@@ -616,4 +617,30 @@ func TestJitterIsFixed(t *testing.T) {
 		seen[d] = true
 	}
 	require.Len(t, seen, 5)
+}
+
+// What macOS allows is checked outside the loop: it may wait for servers for seconds.
+func TestAccessIsCheckedBesideTheLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		s, stop := w.orders()
+		ask := control.Command{Action: control.CheckAccess}
+		d, err := s.serveOrder(ask)
+		require.NoError(t, err)
+		require.Nil(t, d.Access, "not asked on this system")
+
+		found := &event.Access{FullDisk: event.Denied, Servers: event.Unknown}
+		s.Access = func() *event.Access {
+			_, err := s.order(control.Command{Action: control.ShowStatus})
+			require.NoError(t, err, "the loop answers meanwhile")
+			return found
+		}
+		d, err = s.serveOrder(ask)
+		require.NoError(t, err)
+		require.Equal(t, found, d.Access)
+		d, err = s.serveOrder(control.Command{Action: control.ShowStatus})
+		require.NoError(t, err)
+		require.Nil(t, d.Access)
+		require.NoError(t, stop())
+	})
 }

@@ -26,6 +26,18 @@ type answer struct {
 // errBusy: the loop did not answer in time.
 var errBusy = errors.New("the service is busy; try again")
 
+// serveOrder carries out an order of the socket.
+func (s *service) serveOrder(o control.Command) (event.Daemon, error) {
+	if o.Action != control.CheckAccess {
+		return s.order(o)
+	}
+	d, err := s.order(control.Command{Action: control.ShowStatus})
+	if err == nil && s.Access != nil {
+		d.Access = s.Access() // outside the loop, which does not wait for servers
+	}
+	return d, err
+}
+
 // order has the loop carry out an order.
 func (s *service) order(o control.Command) (event.Daemon, error) {
 	q := order{o, make(chan answer, 1)}

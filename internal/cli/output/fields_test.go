@@ -111,6 +111,7 @@ func TestEveryFieldIsDocumentedAndNoOther(t *testing.T) {
 		"policy_change":                    event.PolicyChange{},
 		"daemon":                           event.Daemon{},
 		"Jobs of the service":              event.DaemonJob{},
+		"Access of the service":            event.Access{},
 		"hook":                             event.Hook{},
 		"run":                              event.Run{},
 		"Steps of a run":                   event.RunStep{},

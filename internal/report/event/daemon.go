@@ -14,7 +14,27 @@ type Daemon struct {
 	Options string      `json:"option_file"`       // path
 	Problem string      `json:"problem,omitempty"` // why the option file cannot be used
 	Jobs    []DaemonJob `json:"jobs"`              // list of *jobs of the service*
+	Access  *Access     `json:"access,omitempty"`  // of the request `check-access`, on macOS
 }
+
+// Access is what macOS allows the service.
+type Access struct {
+	FullDisk Allowed `json:"full_disk_access"` // `granted`, `denied` or `unknown`
+	Hidden   string  `json:"hidden,omitempty"` // if denied: a folder that macOS hides
+	Servers  Allowed `json:"servers"`          // `granted` (one answers), `doubtful` (no way to one) or `unknown`
+	NoWay    string  `json:"no_way,omitempty"` // if doubtful: host and port
+}
+
+// Allowed is what is known of a permission.
+type Allowed string
+
+// What is known of a permission.
+const (
+	Granted  Allowed = "granted"
+	Denied   Allowed = "denied"
+	Doubtful Allowed = "doubtful" // what happens has this cause, or another one
+	Unknown  Allowed = "unknown"
+)
 
 // DaemonJob is a job of the service.
 type DaemonJob struct {
