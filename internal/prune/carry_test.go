@@ -19,10 +19,10 @@ import (
 func TestCarryFindsEachBlobWhereItCounts(t *testing.T) {
 	const packs, blobs = 40, 1000 // more than carry looks up at once
 	r := indexed(t, packs, blobs)
-	k := newSegmentReader(r)
+	k := segmentReader(r)
 	ledger := report.NewJob(report.Prune, time.Now)
 	open := func(doomed map[format.ID]struct{}) *survey {
-		p, err := openPlaces(t.Context(), k, ledger, index.InMemory, doomed)
+		p, err := openPlaces(t.Context(), r, k, ledger, index.InMemory, doomed)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, p.close()) })
 		return &survey{places: p}

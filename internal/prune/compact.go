@@ -5,8 +5,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
-	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 )
 
@@ -40,23 +40,23 @@ func weigh(packs []index.Pack) (weight int) {
 // heaviest bounds the weight of a new segment.
 func (p *places) heaviest() int {
 	total := 0
-	for _, info := range p.segments {
-		total += p.noted[info.Name.ID].weight
+	for _, info := range p.segments.Counting {
+		total += p.noted[info.ID].weight
 	}
 	return min(max(total/parts, leastWeight), mostWeight)
 }
 
 // small returns the segments that may be merged, the lightest first. One that names a doomed pack waits until the mark
 // is gone.
-func (p *places) small() (small []store.Info) {
+func (p *places) small() (small []object.Info) {
 	heaviest := p.heaviest()
-	for _, info := range p.segments {
-		if n, had := p.noted[info.Name.ID]; had && !n.doomed && n.weight < heaviest/2 {
+	for _, info := range p.segments.Counting {
+		if n, had := p.noted[info.ID]; had && !n.doomed && n.weight < heaviest/2 {
 			small = append(small, info)
 		}
 	}
-	slices.SortStableFunc(small, func(a, b store.Info) int {
-		return cmp.Compare(p.noted[a.Name.ID].weight, p.noted[b.Name.ID].weight)
+	slices.SortStableFunc(small, func(a, b object.Info) int {
+		return cmp.Compare(p.noted[a.ID].weight, p.noted[b.ID].weight)
 	})
 	return small
 }
@@ -79,7 +79,7 @@ func worthwhile(weights []int) (n int) {
 // of its own segments that they stay until it has ended, and may have stored blobs again because the pack of the survey
 // is damaged.
 func (p *pruner) compact(ctx context.Context, v *survey) error {
-	if p.round.tight || len(v.small()) < fewest && len(v.superseded) == 0 {
+	if p.round.tight || len(v.small()) < fewest && len(v.segments.Superseded) == 0 {
 		return nil
 	}
 	// First the segments are listed, then the leases: a segment in the listing is of a writer that has ended or has a
@@ -97,9 +97,9 @@ func (p *pruner) compact(ctx context.Context, v *survey) error {
 	}
 	weights := make([]int, len(small))
 	for i := range small {
-		weights[i] = v.noted[small[i].Name.ID].weight
+		weights[i] = v.noted[small[i].ID].weight
 	}
-	if small = small[:worthwhile(weights)]; len(small) == 0 && len(v.superseded) == 0 {
+	if small = small[:worthwhile(weights)]; len(small) == 0 && len(v.segments.Superseded) == 0 {
 		return nil
 	}
 	return p.rewrite(ctx, v, small, nil, nil)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sort"
 	"time"
@@ -27,13 +26,10 @@ type packState struct {
 	base   uint64 // number of its first blob; the blobs of a pack are numbered in the order of its table
 	nth    uint32 // by the time at which the target dates it, oldest first
 	blobs  uint32
-	known  bool // its table was read
-	named  bool // by an index segment that counts
-	doomed bool // by a mark
-	repack bool // its live blobs are to be repacked
-	unread bool // repacking failed
-	live   uint64
-	raw    uint64 // bytes of the live blobs
+	known  bool   // its table was read
+	named  bool   // by an index segment that counts
+	doomed bool   // by a mark
+	live   uint32 // blobs that snapshots need
 }
 
 // The ranks of packs in the index of a prune. A blob that lies in packs of both counts in one that stays. Within a rank
@@ -48,37 +44,42 @@ const (
 // places is where each blob lies: one place for each blob, which is the one that counts.
 type places struct {
 	r      *repo.Repository
-	reader *segmentReader
+	reader *object.Segments
 	packs  []packState // by ascending ID
 	index  *reach.Index
 
-	segments   []store.Info // those that count, oldest first
-	superseded []store.Info // those that do not
-	noted      map[string]noted
-	first      int // how many were noted when the survey listed them
-	doomed     map[format.ID]struct{}
-	ledger     *report.Ledger
-	step       *report.Step // that reads of segments count in; nil: none
-	pages      uint64       // blobs of trees in all packs
-	pageBytes  uint64       // theirs, before compression
-	used       reach.Bitset // by number: a snapshot needs the blob at this place
+	segments  object.Standing
+	noted     map[format.ID]noted // by segment
+	first     int                 // how many were noted when the survey listed them
+	doomed    map[format.ID]struct{}
+	ledger    *report.Ledger
+	step      *report.Step // that reads of segments count in; nil: none
+	pages     uint64       // blobs of trees in all packs
+	pageBytes uint64       // theirs, before compression
+	used      reach.Bitset // by number: a snapshot needs the blob at this place
 }
 
-// noted is what is kept of a segment that was read. The name of a segment is its hash, so its content never changes.
+// noted is what is kept of a segment that was read.
 type noted struct {
-	supersedes []string // names of listed segments
-	doomed     bool     // it names a pack that a mark dooms
-	weight     int      // see weigh
+	doomed bool // it names a pack that a mark dooms
+	weight int  // see weigh
+}
+
+// kept is how many bytes of segments a prune keeps in memory: some 500,000 blobs. It passes through the segments up to
+// seven times, and a far target then sends each of them once.
+const kept = 16 << 20
+
+func segmentReader(r *repo.Repository) *object.Segments {
+	return &object.Segments{Store: r.Store(), Keys: r.Keys(), Width: object.Ahead, Room: kept}
 }
 
 // openPlaces reads the index, the list of packs and the tables of packs that no segment names.
-func openPlaces(ctx context.Context, k *segmentReader, l *report.Ledger, scratch string,
+func openPlaces(ctx context.Context, r *repo.Repository, k *object.Segments, l *report.Ledger, scratch string,
 	doomed map[format.ID]struct{},
 ) (_ *places, err error) {
-	r := k.r
-	p := &places{r: r, reader: k, ledger: l, noted: make(map[string]noted), doomed: doomed}
+	p := &places{r: r, reader: k, ledger: l, noted: make(map[format.ID]noted), doomed: doomed}
 	p.index = reach.NewIndex(func() (*blobindex.Temporary, error) { return r.TempIndex(scratch) }, ranks)
-	p.index.Order = func(id format.ID) uint32 { return p.packs[p.find(id)].nth }
+	p.index.Order = func(id format.ID) uint32 { return p.find(id).nth }
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())
@@ -92,7 +93,7 @@ func openPlaces(ctx context.Context, k *segmentReader, l *report.Ledger, scratch
 	if err = p.listPacks(ctx); err != nil {
 		return nil, err
 	}
-	p.reads(report.Listing, p.segments)
+	p.reads(report.Listing, p.segments.Counting)
 	if err = p.eachSegment(ctx, p.enter); err != nil {
 		return nil, err
 	}
@@ -113,87 +114,42 @@ func (p *places) close() error { return p.index.Close() }
 // list lists the index segments and determines which count. A damaged segment that counts is an error, because the
 // packs that it names are unknown.
 func (p *places) list(ctx context.Context) error {
-	p.segments, p.superseded = nil, nil
-	var all []store.Info
-	for info, err := range p.r.Store().List(ctx, store.Index) {
-		if err != nil {
-			return fmt.Errorf("list index: %w", err)
-		}
-		if _, err := format.ParseID(info.Name.ID); err == nil {
-			all = append(all, info)
+	listed, err := object.List(ctx, p.r.Store(), store.Index)
+	if err != nil {
+		return err
+	}
+	if p.step = nil; len(p.noted) == 0 { // later there are few new ones, in the step of something else
+		p.reads(report.Listing, listed)
+	}
+	if err := p.reader.Update(ctx, &p.segments, listed, p.note); err != nil {
+		return err
+	}
+	for _, info := range p.segments.Counting {
+		if err := p.segments.Bad[info.ID]; object.IsDamage(err) {
+			return fmt.Errorf("read index: %w", err)
 		}
 	}
-	slices.SortFunc(all, func(a, b store.Info) int {
-		if d := a.Modified.Compare(b.Modified); d != 0 {
-			return d
-		}
-		if a.Name.ID < b.Name.ID {
-			return -1
-		}
-		return 1
-	})
-	damaged, err := p.note(ctx, all)
-	old := make(map[string]bool)
-	for _, info := range all {
-		for _, name := range p.noted[info.Name.ID].supersedes {
-			old[name] = true
-		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(damaged)) {
-		if !old[id] && err == nil {
-			err = fmt.Errorf("read index: %w", damaged[id])
-		}
-	}
-	for _, info := range all {
-		if old[info.Name.ID] {
-			p.superseded = append(p.superseded, info)
-		} else {
-			p.segments = append(p.segments, info)
-		}
-	}
-	return err
+	return nil
 }
 
-// note reads the listed segments that were not read before, and returns the damaged ones. A damaged segment matters
-// only if no other segment supersedes it.
-func (p *places) note(ctx context.Context, all []store.Info) (damaged map[string]error, err error) {
-	listed := make(map[string]bool, len(all))
-	var fresh []store.Info
-	for _, info := range all {
-		listed[info.Name.ID] = true
-		if _, had := p.noted[info.Name.ID]; !had {
-			fresh = append(fresh, info)
-		}
+// note notes what a segment that was not read before says.
+func (p *places) note(info object.Info, seg *index.Segment, err error) error {
+	p.step.Did(1, uint64(info.Size))
+	switch {
+	case object.IsDamage(err) || errors.Is(err, store.ErrNotExist):
+		return nil // damage matters only if no other segment supersedes it
+	case err != nil:
+		return fmt.Errorf("read index: %w", err)
 	}
-	if p.step = nil; len(p.noted) == 0 { // later there are few, in the step of something else
-		p.reads(report.Listing, fresh)
+	p.noted[info.ID] = noted{
+		weight: weigh(seg.Packs),
+		doomed: slices.ContainsFunc(seg.Packs, func(s index.Pack) bool { _, bad := p.doomed[s.ID]; return bad }),
 	}
-	damaged = make(map[string]error)
-	err = p.each(ctx, fresh, func(info store.Info, seg *index.Segment) error {
-		n := noted{weight: weigh(seg.Packs)}
-		for _, id := range seg.Supersedes {
-			if name := id.String(); listed[name] {
-				n.supersedes = append(n.supersedes, name)
-			}
-		}
-		n.doomed = slices.ContainsFunc(seg.Packs, func(s index.Pack) bool {
-			_, bad := p.doomed[s.ID]
-			return bad
-		})
-		p.noted[info.Name.ID] = n
-		return nil
-	}, func(info store.Info, err error) error {
-		if !object.IsDamage(err) {
-			return err
-		}
-		damaged[info.Name.ID] = err
-		return nil
-	})
-	return damaged, err
+	return nil
 }
 
 // reads begins a step in which segments are read.
-func (p *places) reads(phase report.Phase, segments []store.Info) {
+func (p *places) reads(phase report.Phase, segments []object.Info) {
 	c := report.Course{Unit: "index files", Units: uint64(len(segments)), Exact: true}
 	for _, info := range segments {
 		c.Bytes += uint64(info.Size)
@@ -202,9 +158,9 @@ func (p *places) reads(phase report.Phase, segments []store.Info) {
 }
 
 // naming returns the segments that count and name doomed packs.
-func (p *places) naming() (naming []store.Info) {
-	for _, info := range p.segments {
-		if n, had := p.noted[info.Name.ID]; n.doomed || !had {
+func (p *places) naming() (naming []object.Info) {
+	for _, info := range p.segments.Counting {
+		if n, had := p.noted[info.ID]; n.doomed || !had {
 			naming = append(naming, info)
 		}
 	}
@@ -212,57 +168,37 @@ func (p *places) naming() (naming []store.Info) {
 }
 
 // eachSegment reads the segments that count, oldest first.
-func (p *places) eachSegment(ctx context.Context, visit func(store.Info, *index.Segment) error) error {
-	return p.each(ctx, p.segments, visit, func(_ store.Info, err error) error { return err })
+func (p *places) eachSegment(ctx context.Context, visit func(object.Info, *index.Segment) error) error {
+	return p.each(ctx, p.segments.Counting, visit)
 }
 
-// each reads segments in their order, a few ahead. If a segment cannot be read, unread returns nil to skip it, or an
-// error that ends the prune.
-func (p *places) each(ctx context.Context, segments []store.Info, visit func(store.Info, *index.Segment) error,
-	unread func(store.Info, error) error,
+// each reads segments in their order.
+func (p *places) each(ctx context.Context, segments []object.Info,
+	visit func(object.Info, *index.Segment) error,
 ) error {
-	type read struct {
-		seg *index.Segment
-		err error
-	}
-	largest := int64(0)
-	for _, info := range segments {
-		largest = max(largest, info.Size)
-	}
-	err := object.InOrder(ctx, len(segments), object.Ahead(largest),
-		func(ctx context.Context, i int) (read, error) {
-			seg, err := p.reader.segment(ctx, segments[i])
-			return read{seg, err}, nil
-		},
-		func(i int, r read) error {
-			p.step.Did(1, uint64(segments[i].Size))
-			switch {
-			case errors.Is(r.err, store.ErrNotExist):
-				return nil // another writer has superseded it, and the next listing shows the new one
-			case r.err != nil:
-				return unread(segments[i], r.err)
-			}
-			return visit(segments[i], r.seg)
-		})
-	if err != nil {
-		return fmt.Errorf("read index: %w", err)
-	}
-	return nil
+	return p.reader.Each(ctx, segments, func(info object.Info, seg *index.Segment, err error) error {
+		p.step.Did(1, uint64(info.Size))
+		switch {
+		case errors.Is(err, store.ErrNotExist):
+			return nil // another writer has superseded it, and the next listing shows the new one
+		case err != nil:
+			return fmt.Errorf("read index: %w", err)
+		}
+		return visit(info, seg)
+	})
 }
 
 func (p *places) listPacks(ctx context.Context) error {
 	step := p.ledger.Step(report.Listing, report.Course{Unit: "packs"})
 	var times []time.Time
-	for info, err := range p.r.Store().List(ctx, store.Pack) {
+	for info, err := range object.Each(ctx, p.r.Store(), store.Pack) {
 		if err != nil {
-			return fmt.Errorf("list packs: %w", err)
+			return err
 		}
-		if id, err := format.ParseID(info.Name.ID); err == nil {
-			_, bad := p.doomed[id]
-			p.packs = append(p.packs, packState{id: id, size: uint64(info.Size), doomed: bad, nth: uint32(len(times))})
-			times = append(times, info.Modified)
-			step.Did(1, uint64(info.Size))
-		}
+		_, bad := p.doomed[info.ID]
+		p.packs = append(p.packs, packState{id: info.ID, size: uint64(info.Size), doomed: bad, nth: uint32(len(times))})
+		times = append(times, info.Modified)
+		step.Did(1, uint64(info.Size))
 	}
 	slices.SortFunc(p.packs, func(a, b packState) int { return times[a.nth].Compare(times[b.nth]) })
 	for i := range p.packs {
@@ -272,25 +208,23 @@ func (p *places) listPacks(ctx context.Context) error {
 	return nil
 }
 
-// find returns where in p.packs a pack is, or -1.
-func (p *places) find(id format.ID) int {
-	// No element is copied, since repackers write to elements at the same time.
+// find returns a pack, or nil if it does not exist.
+func (p *places) find(id format.ID) *packState {
 	i, ok := sort.Find(len(p.packs), func(i int) int { return id.Compare(p.packs[i].id) })
 	if !ok {
-		return -1
+		return nil
 	}
-	return i
+	return &p.packs[i]
 }
 
 // enter adds those packs of a segment that exist in the size that the segment names.
-func (p *places) enter(_ store.Info, seg *index.Segment) error {
+func (p *places) enter(_ object.Info, seg *index.Segment) error {
 	var byRank [ranks][]index.Pack
 	for i := range seg.Packs {
-		at := p.find(seg.Packs[i].ID)
-		if at < 0 {
+		s := p.find(seg.Packs[i].ID)
+		if s == nil {
 			continue
 		}
-		s := &p.packs[at]
 		s.named = true
 		if s.known || s.size != seg.Packs[i].Size {
 			continue
@@ -312,7 +246,7 @@ func (p *places) add(rank int, packs []index.Pack) error {
 		return err
 	}
 	for i := range packs {
-		t, s := &packs[i].Table, &p.packs[p.find(packs[i].ID)]
+		t, s := &packs[i].Table, p.find(packs[i].ID)
 		s.known, s.base = true, first[i]
 		for j := range t.Frames {
 			s.blobs += uint32(len(t.Frames[j].Blobs))

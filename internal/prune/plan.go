@@ -5,84 +5,119 @@ import (
 	"context"
 	"slices"
 
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/report"
-	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 )
 
-// plan chooses the packs to remove: those without live blobs, and those that are worth repacking. Packs that marks doom
-// already are not among them.
-func (p *pruner) plan(ctx context.Context, v *survey) ([]int, error) {
+// plan is what a prune does after its first survey: a dry run reports it, the other steps carry it out. None of its
+// packs is doomed by an earlier mark.
+type plan struct {
+	remove    []planned // nothing in them is needed
+	repack    []planned // what is needed of them is stored again before they are removed
+	unused    uint64    // bytes of unused data in the other packs
+	postponed bool      // more packs are worth repacking than one round has space for
+}
+
+// planned is a pack that is to be removed.
+type planned struct {
+	id     format.ID
+	size   uint64 // bytes
+	needed uint64 // of these, an estimate
+	raw    uint64 // bytes of the needed blobs before compression
+}
+
+// worth is how many bytes are freed for the work of repacking: what is needed is read, decompressed, compressed and
+// written.
+func (t *planned) worth() float64 { return float64(t.size-t.needed) / float64(2*t.needed+t.raw) }
+
+// plan chooses the packs to remove: those without live blobs, and those that are worth repacking.
+func (p *pruner) plan(ctx context.Context, v *survey) (plan, error) {
 	// A running writer may be about to name a pack that no segment names. A mark would do no harm, because the pack
 	// would be revived, but a writer that acknowledges the mark would store the data once more.
 	writers := slices.ContainsFunc(v.others, func(o other) bool { return o.Alive })
-	var plan, partial []int
-	whole := uint64(0)
+	var out plan
+	whole, unread := uint64(0), uint64(0)
 	for i := range v.packs {
 		s := &v.packs[i]
 		switch {
 		case s.doomed || !s.named && (writers || s.live > 0):
 		case s.live == 0:
-			plan = append(plan, i)
-		case s.live < uint64(s.blobs):
-			partial = append(partial, i)
+			out.remove = append(out.remove, planned{id: s.id, size: s.size})
+		case s.repackable():
+			unread += s.size
 		default:
 			whole += s.size
 		}
 	}
-	if len(partial) == 0 {
-		return plan, nil
+	if unread == 0 {
+		return out, nil
 	}
-	needs := make(map[int]uint64, len(partial)) // bytes of the pack that are needed
-	err := v.tables(ctx, report.Planning, func(i int, t *pack.Table) error {
-		if s := &v.packs[i]; s.live > 0 && s.live < uint64(s.blobs) {
-			needs[i] = v.needed(s, t)
+	var partly []planned
+	err := v.tables(ctx, report.Planning, func(s *packState, t *pack.Table) error {
+		if s.repackable() {
+			partly = append(partly, v.planned(s, t))
+			unread -= s.size
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return plan{}, err
 	}
-	unused := func(i int) uint64 { return v.packs[i].size - needs[i] }
-	v.sortByWorth(partial, needs)
-	used, left := whole, uint64(0)
-	for _, i := range partial {
-		used, left = used+needs[i], left+unused(i)
+	out.repack, out.unused, out.postponed = choose(partly, whole, unread, p.opt.MaxUnused, p.round.atMost)
+	return out, nil
+}
+
+// repackable reports whether some blobs of the pack are needed and others are not. Its table is in a segment.
+func (s *packState) repackable() bool { return !s.doomed && s.named && s.live > 0 && s.live < s.blobs }
+
+// choose chooses the packs to repack among partly needed ones: those that are worth most, until the limit allows what
+// is unused of the rest. whole is the bytes of wholly needed packs, and unread those of packs whose table was not read.
+// At most atMost bytes are to be written, but always one pack; 0: any number. It returns what stays unused, and whether
+// atMost has left out a pack.
+func choose(partly []planned, whole, unread uint64, limit Limit, atMost uint64) (chosen []planned, unused uint64,
+	postponed bool,
+) {
+	slices.SortFunc(partly, func(a, b planned) int {
+		return cmp.Or(cmp.Compare(b.worth(), a.worth()), a.id.Compare(b.id))
+	})
+	used, unused := whole, unread
+	for i := range partly {
+		used, unused = used+partly[i].needed, unused+partly[i].size-partly[i].needed
 	}
-	for _, i := range partial {
-		if left <= p.opt.MaxUnused.Allowed(used) {
+	written := uint64(0)
+	for _, t := range partly {
+		if unused <= limit.Allowed(used) {
 			break
 		}
-		if _, ok := needs[i]; !ok {
-			continue // the index was changed meanwhile
-		}
-		if v.rewrite > 0 && p.round.atMost > 0 && v.rewrite+needs[i] > p.round.atMost {
-			p.res.Postponed = true
+		if written > 0 && atMost > 0 && written+t.needed > atMost {
+			postponed = true
 			continue // a later round repacks it, in the space that this one frees
 		}
-		left -= unused(i)
-		v.packs[i].repack = true
-		v.rewrite += needs[i]
-		plan = append(plan, i)
+		unused -= t.size - t.needed
+		written += t.needed
+		chosen = append(chosen, t)
 	}
-	p.res.Unused = left
-	return plan, nil
+	return chosen, unused, postponed
 }
 
-// sortByWorth sorts packs by the bytes that repacking them frees for its work. needs is how many bytes of each are
-// needed: they are read, decompressed, compressed and written.
-func (v *survey) sortByWorth(packs []int, needs map[int]uint64) {
-	frees := func(i int) float64 { return float64(v.packs[i].size - needs[i]) }
-	work := func(i int) float64 { return float64(2*needs[i] + v.packs[i].raw) }
-	slices.SortFunc(packs, func(a, b int) int { return cmp.Compare(frees(b)*work(a), frees(a)*work(b)) })
+// without returns the plan without some packs.
+func (p plan) without(stays func(format.ID) bool) plan {
+	p.remove = slices.DeleteFunc(slices.Clone(p.remove), func(t planned) bool { return stays(t.id) })
+	p.repack = slices.DeleteFunc(slices.Clone(p.repack), func(t planned) bool {
+		if stays(t.id) {
+			p.unused += t.size - t.needed
+		}
+		return stays(t.id)
+	})
+	return p
 }
 
-// needed estimates how many bytes of a pack live blobs take, from their share of the frames. It sets the pack's raw to
-// their size before compression.
-func (v *survey) needed(s *packState, t *pack.Table) uint64 {
-	n, sealed := s.base, 0.0
-	s.raw = 0
+// planned estimates how many bytes of a pack live blobs take, from their share of the frames.
+func (v *survey) planned(s *packState, t *pack.Table) planned {
+	n, raw, sealed := s.base, uint64(0), 0.0
 	for i := range t.Frames {
 		f := &t.Frames[i]
 		live, all := uint64(0), uint64(0)
@@ -92,29 +127,29 @@ func (v *survey) needed(s *packState, t *pack.Table) uint64 {
 			}
 			n++
 		}
-		s.raw += live
+		raw += live
 		if all > 0 {
 			sealed += float64(f.Sealed) * float64(live) / float64(all)
 		}
 	}
-	return min(uint64(sealed), s.size)
+	return planned{id: s.id, size: s.size, needed: min(uint64(sealed), s.size), raw: raw}
 }
 
 // tables visits the table of each pack that the segments of the survey name once. It begins a step of the phase, except
 // for Repacking, whose step counts packs.
-func (v *survey) tables(ctx context.Context, phase report.Phase, visit func(i int, t *pack.Table) error) error {
-	seen := make(map[int]bool)
+func (v *survey) tables(ctx context.Context, phase report.Phase, visit func(*packState, *pack.Table) error) error {
+	seen := make(map[*packState]bool)
 	if v.step = nil; phase != report.Repacking {
-		v.reads(phase, v.segments)
+		v.reads(phase, v.segments.Counting)
 	}
-	return v.eachSegment(ctx, func(_ store.Info, seg *index.Segment) error {
+	return v.eachSegment(ctx, func(_ object.Info, seg *index.Segment) error {
 		for j := range seg.Packs {
-			i := v.find(seg.Packs[j].ID)
-			if i < 0 || seen[i] || !v.packs[i].known || v.packs[i].size != seg.Packs[j].Size {
+			s := v.find(seg.Packs[j].ID)
+			if s == nil || seen[s] || !s.known || s.size != seg.Packs[j].Size {
 				continue
 			}
-			seen[i] = true
-			if err := visit(i, &seg.Packs[j].Table); err != nil {
+			seen[s] = true
+			if err := visit(s, &seg.Packs[j].Table); err != nil {
 				return err
 			}
 		}
@@ -124,27 +159,27 @@ func (v *survey) tables(ctx context.Context, phase report.Phase, visit func(i in
 
 // forecast fills the result of a dry run. A prune removes the planned packs in the same run if no other writer is
 // running.
-func (p *pruner) forecast(v *survey, plan []int) {
-	if len(plan) > 0 {
+func (p *pruner) forecast(v *survey, plan plan) {
+	both := slices.Concat(plan.remove, plan.repack)
+	if len(both) > 0 {
 		for i := range v.others {
 			if v.others[i].Alive {
 				p.waitFor(&v.others[i])
 			}
 		}
 	}
-	for _, i := range plan {
-		s := &v.packs[i]
-		p.res.Marked.Add(s.size)
+	for _, t := range both {
+		p.res.Marked.Add(t.size)
 		if len(p.res.Waiting) == 0 {
-			p.res.Deleted.Add(s.size)
+			p.res.Deleted.Add(t.size)
 		} else {
-			p.res.Pending.Add(s.size)
-		}
-		if s.repack {
-			p.res.Repacked.Add(s.size)
-			p.res.Rewritten += s.raw
+			p.res.Pending.Add(t.size)
 		}
 	}
-	p.res.Written.Bytes = v.rewrite
-	p.res.Freed = int64(p.res.Deleted.Bytes) - int64(v.rewrite)
+	for _, t := range plan.repack {
+		p.res.Repacked.Add(t.size)
+		p.res.Rewritten += t.raw
+		p.res.Written.Bytes += t.needed
+	}
+	p.res.Freed = int64(p.res.Deleted.Bytes) - int64(p.res.Written.Bytes)
 }

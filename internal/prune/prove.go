@@ -38,42 +38,35 @@ type prover struct {
 	bad  map[format.ID]error // packs that do not hold what they are said to, and why
 }
 
-// removableNow divides packs into those that can be removed and those that must stay, because the other copy of a blob
-// is bad. It marks the packs with bad copies as damaged.
-func (p *pruner) removableNow(ctx context.Context, v *survey, packs []int) (now []int, kept map[format.ID]bool,
-	err error,
-) {
+// mustStay returns those of the packs that cannot be removed, because the other copy of a blob is bad. It marks the
+// packs with bad copies as damaged.
+func (p *pruner) mustStay(ctx context.Context, v *survey, packs []planned) (kept map[format.ID]bool, err error) {
 	w := &prover{
 		p: p, v: v, wrote: p.s.Wrote(), damaged: marks.DamagedPacks(v.marks),
 		kept: make(map[format.ID]bool), bad: make(map[format.ID]error),
 	}
 	if len(packs) == 0 {
-		return nil, nil, nil
+		return nil, nil
 	}
 	step := p.opt.Ledger.Step(report.Planning, report.Course{Unit: "packs", Units: uint64(len(packs)), Exact: true})
 	g, running := errgroup.WithContext(ctx)
 	g.SetLimit(object.SmallAtOnce)
-	for _, i := range packs {
+	for _, t := range packs {
 		if running.Err() != nil {
 			break
 		}
 		g.Go(func() error {
 			defer step.Did(1, 0)
-			return w.pack(running, &v.packs[i])
+			return w.pack(running, v.find(t.id))
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := context.Cause(ctx); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	for _, i := range packs {
-		if !w.kept[v.packs[i].id] {
-			now = append(now, i)
-		}
-	}
-	return now, w.kept, w.report(ctx)
+	return w.kept, w.report(ctx)
 }
 
 // report notes and marks the packs with bad copies.
@@ -129,7 +122,7 @@ func (w *prover) pack(ctx context.Context, s *packState) error {
 	// does not hold cannot be lost with it.
 	var ask, left []double
 	for _, d := range doubles {
-		if at := w.v.find(d.other.pack.ID); damaged || at >= 0 && w.v.packs[at].nth < s.nth {
+		if at := w.v.find(d.other.pack.ID); damaged || at != nil && at.nth < s.nth {
 			ask = append(ask, d)
 		} else {
 			left = append(left, d)
@@ -243,16 +236,13 @@ func (w *prover) read(ctx context.Context, h *seal.Hasher, doubles []double, of 
 // withoutDoubted removes from a plan the packs that must stay. Otherwise their mark would make every writer store again
 // what they hold. Unless blobs have several places, only a false segment can cause that, and the sweep decides alone.
 // It also removes the bad packs: the next survey finds them marked, and counts other copies.
-func (p *pruner) withoutDoubted(ctx context.Context, v *survey, plan []int) ([]int, error) {
+func (p *pruner) withoutDoubted(ctx context.Context, v *survey, plan plan) (plan, error) {
 	if replaced, err := v.index.Replaced(rankIndexed); replaced == 0 || err != nil {
 		return plan, err
 	}
-	_, kept, err := p.removableNow(ctx, v, plan)
-	return slices.DeleteFunc(plan, func(i int) bool {
-		s := &v.packs[i]
-		_, bad := p.bad[s.id]
-		out := bad || kept[s.id]
-		s.repack = s.repack && !out
-		return out
+	kept, err := p.mustStay(ctx, v, slices.Concat(plan.remove, plan.repack))
+	return plan.without(func(id format.ID) bool {
+		_, bad := p.bad[id]
+		return bad || kept[id]
 	}), err
 }

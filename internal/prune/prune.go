@@ -50,7 +50,7 @@ type pruner struct {
 	opt Options
 	res Result
 
-	reader  *segmentReader
+	reader  *object.Segments
 	round   *round
 	alone   bool // no other prune was running when this one had announced itself
 	revived map[format.ID]bool
@@ -68,7 +68,7 @@ func once(ctx context.Context, r *repo.Repository, opt Options, in *round) (res 
 		opt.Session.Announce = func(string) {} // no file in the cache folder, which may be on the same disk
 	}
 	p := &pruner{
-		r: r, opt: opt, reader: newSegmentReader(r), round: in,
+		r: r, opt: opt, reader: segmentReader(r), round: in,
 		revived: make(map[format.ID]bool), bad: make(map[format.ID]struct{}), met: make(map[format.ID]time.Time),
 	}
 	err = r.WithSession(ctx, p.opt.Session, func(ctx context.Context, s *repo.Session) error {
@@ -184,23 +184,23 @@ func (p *pruner) pass(ctx context.Context) error {
 	if plan, err = p.withoutDoubted(ctx, v, plan); err != nil {
 		return err
 	}
+	p.res.Unused, p.res.Postponed = plan.unused, p.res.Postponed || plan.postponed
 	if p.opt.DryRun {
 		p.forecast(v, plan)
 		return nil
 	}
-	if len(plan) == 0 && len(p.bad) == 0 {
+	if len(plan.remove)+len(plan.repack)+len(p.bad) == 0 {
 		return p.compact(ctx, v)
 	}
-	unused := slices.DeleteFunc(slices.Clone(plan), func(i int) bool { return v.packs[i].repack })
-	plan = slices.DeleteFunc(plan, func(i int) bool { return !v.packs[i].repack })
 	// If space runs out while packs are repacked, what nothing needs can be removed: its mark is there.
-	if err := p.mark(ctx, v, unused); err != nil {
+	if err := p.mark(ctx, v, plan.remove); err != nil {
 		return err
 	}
-	if err := p.repack(ctx, v, plan); err != nil {
+	repacked, err := p.repack(ctx, v, plan.repack)
+	if err != nil {
 		return err
 	}
-	if err := p.mark(ctx, v, plan); err != nil {
+	if err := p.mark(ctx, v, repacked); err != nil {
 		return err
 	}
 	p.first = v
@@ -222,8 +222,6 @@ type survey struct {
 	ripe   []marks.Mark    // those that every running writer acknowledges
 	others []session.Other // the dead ones are fenced off
 	listed []repo.Listed
-
-	rewrite uint64 // estimate of the bytes that repacked blobs take
 }
 
 // mostFalse is how many packs with false trees one survey marks. Each costs a walk.
@@ -387,7 +385,7 @@ func (p *pruner) waitFor(o *session.Other) {
 func (v *survey) countLive() {
 	for i := range v.packs {
 		if s := &v.packs[i]; s.known {
-			s.live = v.used.Count(s.base, s.blobs)
+			s.live = uint32(v.used.Count(s.base, s.blobs))
 		}
 	}
 }
@@ -403,31 +401,34 @@ func (v *survey) pending() (a Amount) {
 }
 
 // mark puts a mark that dooms packs. A later sweep removes them.
-func (p *pruner) mark(ctx context.Context, v *survey, plan []int) error {
+func (p *pruner) mark(ctx context.Context, v *survey, packs []planned) error {
 	p.opt.Ledger.Phase(report.Marking)
-	m := &mark.Mark{Created: time.Now().Unix(), Host: p.opt.Session.Host}
-	for _, i := range plan {
-		if !v.packs[i].unread {
-			m.Packs = append(m.Packs, v.packs[i].id)
-		}
-	}
-	for i := range v.listed {
-		m.Checked = append(m.Checked, v.listed[i].ID)
-	}
-	if len(m.Packs) == 0 {
+	if len(packs) == 0 {
 		return nil
 	}
 	if err := p.s.RenewOrFail(ctx); err != nil {
 		return err
 	}
+	err := p.putMark(ctx, v, packs)
+	for p.round.tight && errors.Is(err, store.ErrNoSpace) && len(packs) > 1 {
+		packs, p.res.Postponed = packs[:len(packs)/2], true // the rest follows in the space of these
+		err = p.putMark(ctx, v, packs)
+	}
+	for _, t := range packs {
+		p.res.Marked.Add(t.size)
+	}
+	return err
+}
+
+func (p *pruner) putMark(ctx context.Context, v *survey, packs []planned) error {
+	m := &mark.Mark{Created: time.Now().Unix(), Host: p.opt.Session.Host}
+	for _, t := range packs {
+		m.Packs = append(m.Packs, t.id)
+	}
+	for i := range v.listed {
+		m.Checked = append(m.Checked, v.listed[i].ID)
+	}
 	_, err := marks.Put(ctx, p.r.Store(), p.r.Keys(), m)
-	for p.round.tight && errors.Is(err, store.ErrNoSpace) && len(m.Packs) > 1 {
-		m.Packs, p.res.Postponed = m.Packs[:len(m.Packs)/2], true // the rest follows in the space of these
-		_, err = marks.Put(ctx, p.r.Store(), p.r.Keys(), m)
-	}
-	for _, id := range m.Packs {
-		p.res.Marked.Add(v.packs[v.find(id)].size)
-	}
 	return err
 }
 

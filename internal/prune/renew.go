@@ -2,7 +2,6 @@ package prune
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
@@ -34,7 +33,7 @@ type segments struct {
 
 // add adds the remaining packs of a segment. A segment is never divided: the new segment with one part of it would
 // supersede it before the index names the other part again.
-func (n *segments) add(ctx context.Context, info store.Info, seg *index.Segment, removed map[format.ID]bool) error {
+func (n *segments) add(ctx context.Context, info object.Info, seg *index.Segment, removed map[format.ID]bool) error {
 	var packs []index.Pack
 	for i := range seg.Packs {
 		if !removed[seg.Packs[i].ID] {
@@ -52,12 +51,8 @@ func (n *segments) add(ctx context.Context, info store.Info, seg *index.Segment,
 			n.seg.Packs = append(n.seg.Packs, s)
 		}
 	}
-	id, err := format.ParseID(info.Name.ID)
-	if err != nil {
-		return fmt.Errorf("index segment: %w", err)
-	}
 	n.weight += weight
-	n.seg.Supersedes = append(n.seg.Supersedes, id)
+	n.seg.Supersedes = append(n.seg.Supersedes, info.ID)
 	n.older = append(n.older, seg.Supersedes...)
 	return nil
 }
@@ -75,14 +70,11 @@ func (n *segments) put(ctx context.Context) error {
 	}
 	slices.SortFunc(n.seg.Supersedes, format.ID.Compare)
 	n.seg.Supersedes = slices.Compact(n.seg.Supersedes)
-	data, id, err := object.Seal(n.keys, store.Index, index.Encode(nil, &n.seg))
+	_, size, err := object.PutSegment(ctx, n.store, n.keys, &n.seg, true)
 	if err != nil {
-		return fmt.Errorf("seal index segment: %w", err)
+		return err
 	}
-	if err := object.Put(ctx, n.store, object.Named(store.Index, id), data, true); err != nil {
-		return fmt.Errorf("store index segment: %w", err)
-	}
-	n.written, n.count = n.written+int64(len(data)), n.count+1
+	n.written, n.count = n.written+size, n.count+1
 	n.seg, n.older, n.weight = index.Segment{}, nil, 0
 	return nil
 }

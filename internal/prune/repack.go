@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -20,16 +19,17 @@ import (
 
 // repack copies the live blobs of half-empty packs into new packs, each blob verified by its ID. The session stores
 // them like those of a backup: a pack is verified on the target before an index segment names it. When repack returns,
-// all of them are on the target. A partly unreadable pack stays.
-func (p *pruner) repack(ctx context.Context, v *survey, plan []int) error {
-	if !slices.ContainsFunc(plan, func(i int) bool { return v.packs[i].repack }) {
-		return nil
+// all of them are on the target. A pack that is partly unreadable, or that the index has stopped naming, stays: it is
+// not among the returned ones.
+func (p *pruner) repack(ctx context.Context, v *survey, packs []planned) (repacked []planned, err error) {
+	if len(packs) == 0 {
+		return nil, nil
 	}
-	c := report.Course{Unit: "packs", Exact: true}
-	for _, i := range plan {
-		if s := &v.packs[i]; s.repack {
-			c.Units, c.Bytes = c.Units+1, c.Bytes+s.raw
-		}
+	c := report.Course{Unit: "packs", Exact: true, Units: uint64(len(packs))}
+	chosen := make(map[format.ID]bool, len(packs))
+	for _, t := range packs {
+		c.Bytes += t.raw
+		chosen[t.id] = true
 	}
 	step := p.opt.Ledger.Step(report.Repacking, c)
 	g, running := errgroup.WithContext(ctx)
@@ -38,12 +38,12 @@ func (p *pruner) repack(ctx context.Context, v *survey, plan []int) error {
 	for range p.opt.Parallel {
 		w, err := p.newRepacker(v, step)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		workers <- w
 	}
-	err := v.tables(running, report.Repacking, func(i int, t *pack.Table) error {
-		if !v.packs[i].repack {
+	err = v.tables(running, report.Repacking, func(s *packState, t *pack.Table) error {
+		if !chosen[s.id] {
 			return nil
 		}
 		g.Go(func() error {
@@ -53,7 +53,7 @@ func (p *pruner) repack(ctx context.Context, v *survey, plan []int) error {
 			defer w.clock.Stop()
 			w.clock.Enter(report.Unpack)
 			defer step.Did(1, 0)
-			return w.pack(w.clock.Within(running), i, t)
+			return w.pack(w.clock.Within(running), s, t)
 		})
 		return context.Cause(running)
 	})
@@ -61,32 +61,33 @@ func (p *pruner) repack(ctx context.Context, v *survey, plan []int) error {
 		err = failed // the cause, where err is only the cancellation
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p.opt.Ledger.Phase(report.Uploading)
 	clock := p.opt.Ledger.Worker("repacker")
 	defer clock.Stop()
 	clock.Enter(report.Compress)
+	done := make(map[format.ID]bool, len(packs))
 	for range p.opt.Parallel {
 		w := <-workers
 		if err := errors.Join(w.data.Flush(), w.trees.Flush()); err != nil {
-			return err
+			return nil, err
 		}
-		p.res.Rewritten += w.bytes
+		p.res.Rewritten, p.res.Damaged = p.res.Rewritten+w.bytes, p.res.Damaged+w.unread
+		for _, id := range w.done {
+			done[id] = true
+		}
 	}
 	if err := p.s.Flush(ctx); err != nil {
-		return err
+		return nil, err
 	}
-	for _, i := range plan {
-		s := &v.packs[i]
-		switch {
-		case s.unread:
-			p.res.Damaged++
-		case s.repack:
-			p.res.Repacked.Add(s.size)
+	for _, t := range packs {
+		if done[t.id] {
+			repacked = append(repacked, t)
+			p.res.Repacked.Add(t.size)
 		}
 	}
-	return nil
+	return repacked, nil
 }
 
 // repacker copies blobs in one goroutine.
@@ -99,6 +100,8 @@ type repacker struct {
 	hasher      *seal.Hasher
 	data, trees *repo.FrameWriter
 	bytes       uint64
+	done        []format.ID // packs whose live blobs have all been written
+	unread      uint64      // packs that could not be read in whole
 }
 
 func (p *pruner) newRepacker(v *survey, step *report.Step) (*repacker, error) {
@@ -113,8 +116,7 @@ func (p *pruner) newRepacker(v *survey, step *report.Step) (*repacker, error) {
 }
 
 // pack writes the live blobs of a pack.
-func (w *repacker) pack(ctx context.Context, i int, t *pack.Table) error {
-	s := &w.v.packs[i]
+func (w *repacker) pack(ctx context.Context, s *packState, t *pack.Table) error {
 	var spans []repo.Span
 	var frames []*pack.Frame
 	var first []uint64 // number of the first blob of each of these frames
@@ -143,8 +145,11 @@ func (w *repacker) pack(ctx context.Context, i int, t *pack.Table) error {
 		}
 		return err
 	})
-	if err == nil && lost != nil {
-		s.unread = true
+	switch {
+	case err == nil && lost == nil:
+		w.done = append(w.done, s.id)
+	case err == nil:
+		w.unread++
 		w.note(fmt.Sprintf("pack %s stays: %v", s.id.Short(), lost))
 	}
 	return err

@@ -23,29 +23,30 @@ import (
 // other is another writer.
 type other = session.Other
 
+// removal is what a sweep does.
+type removal struct {
+	packs   []planned    // to be removed
+	revived []format.ID  // marked, but needed by now
+	marks   []store.Name // carried out with that
+}
+
 // sweep removes the packs of ripe marks that no snapshot needs: first from the index, then the packs, then the marks. A
 // crash in between leaves the mark, and the next prune continues. Packs that a snapshot needs by now are revived: they
 // stay, and their mark is removed.
 func (p *pruner) sweep(ctx context.Context, v *survey) error {
-	removable, revived := v.removable()
-	removable, kept, err := p.removableNow(ctx, v, removable)
+	what, err := p.removal(ctx, v)
 	if err != nil {
 		return err
 	}
-	for id := range kept {
-		if !v.damaged(id) {
-			revived = append(revived, id)
-		}
-	}
-	for _, id := range revived { // each sweep meets those of a mark that stays
+	for _, id := range what.revived { // each sweep meets those of a mark that stays
 		p.revived[id] = true
 	}
 	p.res.Revived = uint64(len(p.revived))
 	if v.step = nil; p.opt.DryRun {
 		p.opt.Ledger.Phase(report.Planning)
-		for _, i := range removable {
-			p.res.Deleted.Add(v.packs[i].size)
-			p.res.Pending.Drop(v.packs[i].size)
+		for _, t := range what.packs {
+			p.res.Deleted.Add(t.size)
+			p.res.Pending.Drop(t.size)
 		}
 		return nil
 	}
@@ -54,17 +55,10 @@ func (p *pruner) sweep(ctx context.Context, v *survey) error {
 	}
 	p.opt.Ledger.Phase(report.Indexing)
 	stray := slices.ContainsFunc(v.packs, func(s packState) bool { return !s.named && s.live > 0 })
-	if err := p.clear(ctx, v, removable); err != nil {
+	if err := p.clear(ctx, v, what.packs); err != nil {
 		return err
 	}
-	var done []store.Name
-	for i := range v.ripe {
-		stays := func(id format.ID) bool { return v.ripe[i].Damaged && (kept[id] || v.needs(id)) }
-		if !slices.ContainsFunc(v.ripe[i].Packs, stays) {
-			done = append(done, v.ripe[i].Info.Name)
-		}
-	}
-	if err := p.removeAll(ctx, done, func(int) {}); err != nil {
+	if err := p.removeAll(ctx, what.marks, func(int) {}); err != nil {
 		return err
 	}
 	if stray { // a prune that was cut off may have removed revived packs from the index
@@ -76,24 +70,47 @@ func (p *pruner) sweep(ctx context.Context, v *survey) error {
 	return nil
 }
 
+// removal decides what a sweep does, and proves the packs that it is to remove.
+func (p *pruner) removal(ctx context.Context, v *survey) (removal, error) {
+	what := v.removable()
+	kept, err := p.mustStay(ctx, v, what.packs)
+	if err != nil {
+		return what, err
+	}
+	what.packs = slices.DeleteFunc(what.packs, func(t planned) bool { return kept[t.id] })
+	for id := range kept {
+		if !v.damaged(id) {
+			what.revived = append(what.revived, id)
+		}
+	}
+	for i := range v.ripe {
+		m := &v.ripe[i]
+		stays := func(id format.ID) bool { return m.Damaged && (kept[id] || v.needs(id)) }
+		if !slices.ContainsFunc(m.Packs, stays) {
+			what.marks = append(what.marks, m.Info.Name)
+		}
+	}
+	return what, nil
+}
+
 // removable returns the packs of ripe marks without live blobs, and the revived ones.
-func (v *survey) removable() (removable []int, revived []format.ID) {
-	met := make(map[int]bool) // two concurrent prunes may doom the same pack
+func (v *survey) removable() (what removal) {
+	met := make(map[*packState]bool) // two concurrent prunes may doom the same pack
 	for i := range v.ripe {
 		for _, id := range v.ripe[i].Packs {
-			at := v.find(id)
-			if at < 0 || met[at] {
+			s := v.find(id)
+			if s == nil || met[s] {
 				continue
 			}
-			switch met[at] = true; {
-			case v.packs[at].live == 0:
-				removable = append(removable, at)
+			switch met[s] = true; {
+			case s.live == 0:
+				what.packs = append(what.packs, planned{id: id, size: s.size})
 			case !v.damaged(id): // a damaged pack that is needed stays, and so does its mark
-				revived = append(revived, id)
+				what.revived = append(what.revived, id)
 			}
 		}
 	}
-	return removable, revived
+	return what
 }
 
 // damaged reports whether a mark names a pack as missing or damaged.
@@ -106,8 +123,8 @@ func (v *survey) damaged(id format.ID) bool {
 
 // needs reports whether a snapshot needs a blob that counts in that pack.
 func (v *survey) needs(id format.ID) bool {
-	at := v.find(id)
-	return at >= 0 && v.packs[at].live > 0
+	s := v.find(id)
+	return s != nil && s.live > 0
 }
 
 // absent returns the packs of ripe marks that do not exist: lost ones, and those that a prune removed before it was cut
@@ -115,7 +132,7 @@ func (v *survey) needs(id format.ID) bool {
 func (v *survey) absent() (ids []format.ID) {
 	for i := range v.ripe {
 		for _, id := range v.ripe[i].Packs {
-			if v.find(id) < 0 {
+			if v.find(id) == nil {
 				ids = append(ids, id)
 			}
 		}
@@ -125,11 +142,11 @@ func (v *survey) absent() (ids []format.ID) {
 
 // clear removes packs from the index, and then the packs. Where there is no space for new segments, the packs go first:
 // until their mark is gone too, writers treat them as absent, and a prune that continues removes them from the index.
-func (p *pruner) clear(ctx context.Context, v *survey, removable []int) error {
+func (p *pruner) clear(ctx context.Context, v *survey, removable []planned) error {
 	if err := v.list(ctx); err != nil {
 		return indexError(err)
 	}
-	steps := []func(context.Context, *survey, []int) error{p.unname, p.remove}
+	steps := []func(context.Context, *survey, []planned) error{p.unname, p.remove}
 	if p.round.tight {
 		slices.Reverse(steps)
 	}
@@ -143,10 +160,10 @@ func (p *pruner) clear(ctx context.Context, v *survey, removable []int) error {
 
 // unname removes packs from the index: new segments supersede those that name some of them. Each new segment names all
 // other packs of the superseded ones, so every pack that stays is named at every moment.
-func (p *pruner) unname(ctx context.Context, v *survey, removable []int) error {
+func (p *pruner) unname(ctx context.Context, v *survey, removable []planned) error {
 	gone := make(map[format.ID]bool)
-	for _, i := range removable {
-		gone[v.packs[i].id] = true
+	for _, t := range removable {
+		gone[t.id] = true
 	}
 	for _, id := range v.absent() {
 		gone[id] = true
@@ -167,18 +184,19 @@ func (p *pruner) unname(ctx context.Context, v *survey, removable []int) error {
 	if err := p.rewrite(ctx, v, before, gone, nil); err != nil {
 		return err
 	}
-	after := slices.DeleteFunc(slices.Clone(v.segments), func(i store.Info) bool { return slices.Contains(before, i) })
+	after := slices.DeleteFunc(slices.Clone(v.segments.Counting),
+		func(i object.Info) bool { return slices.Contains(before, i) })
 	return p.rewrite(ctx, v, after, gone, healed)
 }
 
 // healed returns the segments to be written again that name damaged packs which stay, and the packs in which blobs of
 // these count. Of two places of a blob the index returns that of the newer segment. So the segments of the healed packs
 // are written after the others, else writers would store these blobs once more.
-func (v *survey) healed(ctx context.Context, gone map[format.ID]bool) (before []store.Info, healed map[format.ID]bool,
+func (v *survey) healed(ctx context.Context, gone map[format.ID]bool) (before []object.Info, healed map[format.ID]bool,
 	err error,
 ) {
 	healed = make(map[format.ID]bool)
-	err = v.each(ctx, v.naming(), func(info store.Info, seg *index.Segment) error {
+	err = v.each(ctx, v.naming(), func(info object.Info, seg *index.Segment) error {
 		if !names(seg, gone) {
 			return nil
 		}
@@ -211,25 +229,25 @@ func (v *survey) healed(ctx context.Context, gone map[format.ID]bool) (before []
 			}
 		}
 		return nil
-	}, func(_ store.Info, err error) error { return err })
+	})
 	return before, healed, err
 }
 
 // rewrite writes new segments without the packs that are gone, which supersede those of the given ones that name such
 // packs or healed ones; all of them if gone is nil. Then it removes the superseded ones.
-func (p *pruner) rewrite(ctx context.Context, v *survey, from []store.Info, gone, healed map[format.ID]bool) error {
-	old := v.superseded // left by a prune that was cut off
-	v.superseded = nil
+func (p *pruner) rewrite(ctx context.Context, v *survey, from []object.Info, gone, healed map[format.ID]bool) error {
+	old := v.segments.Superseded // left by a prune that was cut off
+	v.segments.Superseded = nil
 	n := segments{store: p.r.Store(), keys: p.r.Keys(), hold: p.s.RenewOrFail, heaviest: v.heaviest()}
 	defer func() { p.index, p.put = p.index-n.written, p.put+n.count }() // also after a failure
 	v.reads(report.Indexing, from)
-	err := v.each(ctx, from, func(info store.Info, seg *index.Segment) error {
+	err := v.each(ctx, from, func(info object.Info, seg *index.Segment) error {
 		if gone != nil && !names(seg, gone) && !names(seg, healed) {
 			return nil
 		}
 		old = append(old, info)
 		return n.add(ctx, info, seg, gone)
-	}, func(_ store.Info, err error) error { return err })
+	})
 	if err != nil {
 		return indexError(err)
 	}
@@ -241,7 +259,7 @@ func (p *pruner) rewrite(ctx context.Context, v *survey, from []store.Info, gone
 	}
 	names := make([]store.Name, len(old))
 	for i, info := range old {
-		names[i] = info.Name
+		names[i] = object.Named(store.Index, info.ID)
 	}
 	return p.removeAll(ctx, names, func(i int) { p.index += old[i].Size })
 }
@@ -273,13 +291,13 @@ func (p *pruner) removeAll(ctx context.Context, names []store.Name, done func(i 
 	return g.Wait()
 }
 
-func (p *pruner) remove(ctx context.Context, v *survey, removable []int) error {
+func (p *pruner) remove(ctx context.Context, _ *survey, removable []planned) error {
 	if len(removable) == 0 {
 		return nil
 	}
 	c := report.Course{Unit: "packs", Units: uint64(len(removable)), Exact: true}
-	for _, i := range removable {
-		c.Bytes += v.packs[i].size
+	for _, t := range removable {
+		c.Bytes += t.size
 	}
 	step := p.opt.Ledger.Step(report.Removing, c)
 	for part := range slices.Chunk(removable, removedAtOnce) {
@@ -287,16 +305,16 @@ func (p *pruner) remove(ctx context.Context, v *survey, removable []int) error {
 			return err
 		}
 		names := make([]store.Name, len(part))
-		for j, i := range part {
-			names[j] = object.Named(store.Pack, v.packs[i].id)
+		for i, t := range part {
+			names[i] = object.Named(store.Pack, t.id)
 		}
-		if err := p.removeAll(ctx, names, func(j int) { step.Did(1, v.packs[part[j]].size) }); err != nil {
+		if err := p.removeAll(ctx, names, func(i int) { step.Did(1, part[i].size) }); err != nil {
 			return err
 		}
-		for _, i := range part {
-			delete(p.bad, v.packs[i].id)
-			p.res.Deleted.Add(v.packs[i].size)
-			p.res.Pending.Drop(v.packs[i].size)
+		for _, t := range part {
+			delete(p.bad, t.id)
+			p.res.Deleted.Add(t.size)
+			p.res.Pending.Drop(t.size)
 		}
 	}
 	return nil

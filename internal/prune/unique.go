@@ -37,7 +37,7 @@ func Unique(ctx context.Context, r *repo.Repository, opt Options, ids []format.I
 	if err != nil {
 		return Usage{}, err
 	}
-	p, err := openPlaces(ctx, newSegmentReader(r), opt.Ledger, opt.Scratch, marks.UnusableBy(doomed))
+	p, err := openPlaces(ctx, r, segmentReader(r), opt.Ledger, opt.Scratch, marks.UnusableBy(doomed))
 	if err != nil {
 		return Usage{}, indexError(err)
 	}
@@ -91,8 +91,8 @@ func (u *unique) blobs(ctx context.Context, of []repo.Listed) (reach.Bitset, err
 func (u *unique) sum(ctx context.Context, blobs reach.Bitset) (s Usage, err error) {
 	stored := 0.0
 	v := &survey{places: u.places}
-	err = v.tables(ctx, report.Planning, func(i int, t *pack.Table) error {
-		n := v.packs[i].base
+	err = v.tables(ctx, report.Planning, func(at *packState, t *pack.Table) error {
+		n := at.base
 		for j := range t.Frames {
 			f := &t.Frames[j]
 			own, all := uint64(0), uint64(0)

@@ -38,7 +38,7 @@ const carriedAtOnce = 16 << 10
 func (p *places) carry(before *places) (all bool, err error) {
 	left := uint64(0)
 	for i := range before.packs {
-		left += before.packs[i].live
+		left += uint64(before.packs[i].live)
 	}
 	all = true
 	var query reach.Query
