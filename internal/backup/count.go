@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/backup/scan"
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -48,12 +49,7 @@ func (c *counter) Directory(ctx context.Context, d *scan.Directory, _ *report.Cl
 	}
 	pause := time.Duration(c.due) * time.Second / time.Duration(c.rate)
 	c.due = 0
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(pause):
-		return nil
-	}
+	return store.Sleep(ctx, pause)
 }
 
 // Entry does nothing.
@@ -65,10 +61,8 @@ func (c *counter) Excluded(*scan.Directory, int) {}
 // count counts the sources until it has all of them, or until ctx ends because the scan does. Its ledger keeps what it
 // does out of the report.
 func (p *pipeline) count(ctx context.Context, root *scan.SourceTree) {
-	select {
-	case <-ctx.Done():
+	if store.Sleep(ctx, countDelay) != nil {
 		return
-	case <-time.After(countDelay):
 	}
 	c := counter{rate: max(1, int(countRate*p.par.Processors))}
 	ledger := p.deps.ledger

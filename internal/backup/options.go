@@ -8,6 +8,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/backup/read"
 	"github.com/tidemark-backup/tidemark/internal/backup/scan"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/rules"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
@@ -75,18 +76,18 @@ func (s *Source) seen(now func() time.Time) func() time.Time {
 type (
 	Pick          = scan.SourceTree
 	Reading       = read.Options
-	Serialization = read.Serialization
+	Serialization = options.Serialization
 	Order         = read.Order
 	Comparing     = compare.Options
 	Parent        = compare.Parent
 )
 
-// The serializations and orders, which package read describes.
+// The serializations, which package options describes, and the orders, which package read does.
 const (
-	SharedDynamic = read.SharedDynamic
-	SharedStatic  = read.SharedStatic
-	Dynamic       = read.Dynamic
-	Static        = read.Static
+	SharedDynamic = options.SharedDynamic
+	SharedStatic  = options.SharedStatic
+	Dynamic       = options.Dynamic
+	Static        = options.Static
 
 	ByMedium = read.ByMedium
 	ByInode  = read.ByInode
@@ -95,9 +96,6 @@ const (
 
 // Sources turns the paths that a user named into the tree of sources: see scan.Sources.
 func Sources(paths []string) (*Pick, error) { return scan.Sources(paths) }
-
-// ParseSerialization returns the Serialization of a name.
-func ParseSerialization(name string) (Serialization, error) { return read.ParseSerialization(name) }
 
 // ParseOrder returns the order of a word of --read-order.
 func ParseOrder(word string) (Order, error) { return read.ParseOrder(word) }

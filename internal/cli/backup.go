@@ -391,9 +391,7 @@ func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) error {
 		Percent: a.spec.Sources().ShrinkLimit, Accept: f.parent.shrink, Command: f.acceptCommand(args),
 	}
 	reading := a.spec.Reading()
-	if job.Source.Reading.Serialization, err = backup.ParseSerialization(reading.Serialization.String()); err != nil {
-		return err
-	}
+	job.Source.Reading.Serialization = reading.Serialization
 	job.Source.Reading.Retries, job.Source.Reading.AccessTime = reading.Retries, reading.AccessTimes
 	job.Source.Reading.Singly, job.Source.Reading.Cached = !reading.Batches, !reading.Direct
 	if job.Source.Reading.Order, err = backup.ParseOrder(reading.Order); err != nil {

@@ -84,7 +84,7 @@ func (h *Host) device(by, name string) string {
 		return ""
 	}
 	for _, e := range entries {
-		if is := unescapeLabel(e.Name()); is != name && (by != "UUID" || !strings.EqualFold(is, name)) {
+		if is := UnescapeLabel(e.Name()); is != name && (by != "UUID" || !strings.EqualFold(is, name)) {
 			continue
 		}
 		if device, err := filepath.EvalSymlinks(filepath.Join(folder, e.Name())); err == nil {
@@ -121,7 +121,8 @@ func askName(path, by, name string) bool {
 	return strings.EqualFold(name, fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:]))
 }
 
-func unescapeLabel(name string) string {
+// UnescapeLabel returns the label or UUID for which udev named a link.
+func UnescapeLabel(name string) string {
 	var b strings.Builder
 	for i := 0; i < len(name); i++ {
 		if strings.HasPrefix(name[i:], `\x`) && i+4 <= len(name) {

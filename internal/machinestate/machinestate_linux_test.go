@@ -143,8 +143,9 @@ func TestADiskIsFoundByItsName(t *testing.T) {
 	h.mounts = func() ([]localfs.Mount, error) { return nil, os.ErrPermission }
 	_, ok := h.Mounted("LABEL", "a/b")
 	require.False(t, ok)
-	require.Equal(t, `a\x2`, unescapeLabel(`a\x2`))
-	require.Equal(t, `a\xzz`, unescapeLabel(`a\xzz`))
+	require.Equal(t, "Backup Disk", UnescapeLabel(`Backup\x20Disk`))
+	require.Equal(t, `a\x2`, UnescapeLabel(`a\x2`))
+	require.Equal(t, `a\xzz`, UnescapeLabel(`a\xzz`))
 }
 
 // Without udev, the kernel answers for the mounted file systems.

@@ -197,17 +197,17 @@ func (s *Spec) Compression() Compression {
 // Serialization determines what happens to a file that changes while it is read.
 type Serialization uint8
 
-// The copy serializations, in IBM's words.
+// The copy serializations, in IBM's words. Their numbers are part of the digests in the directory cache.
 const (
-	SharedStatic  Serialization = iota // retry, then skip the file
-	Static                             // skip the file
-	SharedDynamic                      // retry, then keep it as it was read
-	Dynamic                            // keep it as it was read
+	SharedDynamic Serialization = iota // try again, store the last attempt in any case
+	SharedStatic                       // try again, then store no content
+	Dynamic                            // store the first attempt
+	Static                             // store no content of a file that changes
 )
 
 // String returns the word for it in options and reports.
 func (s Serialization) String() string {
-	words := []string{"shared-static", "static", "shared-dynamic", "dynamic"}
+	words := []string{"shared-dynamic", "shared-static", "dynamic", "static"}
 	if int(s) < len(words) {
 		return words[s]
 	}
@@ -233,7 +233,7 @@ func (s *Spec) Reading() Reading {
 		Direct: s.bool("direct-reads"), Order: s.string("read-order"), Names: s.bool("remember-names"),
 		RereadDays: int(s.int("reread-days")),
 	}
-	for _, candidate := range []Serialization{SharedStatic, Static, SharedDynamic, Dynamic} {
+	for _, candidate := range []Serialization{SharedDynamic, SharedStatic, Dynamic, Static} {
 		if candidate.String() == s.string("copy-serialization") {
 			r.Serialization = candidate
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/store"
 )
 
 // Unbounded is the Settle of a file system whose listings may have any age. A prune refuses to run there.
@@ -36,12 +37,5 @@ func (p *pruner) wait(ctx context.Context, d time.Duration) error {
 		return nil
 	}
 	p.opt.Note(fmt.Sprintf("waiting for %s, as this share may show other machines' files late", human.Span(d)))
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
+	return store.Sleep(ctx, d)
 }

@@ -38,10 +38,8 @@ func awaitTurn(ctx context.Context, st store.Store, own []format.ID, notify func
 			notify("another program has begun to make a repository here; waiting whether it does")
 			notify = nil
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(pollInterval):
+		if err := store.Sleep(ctx, pollInterval); err != nil {
+			return err
 		}
 	}
 }

@@ -3,8 +3,8 @@ package setup
 import (
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/machinestate"
 )
 
 // Label implements System: udev links each label to its device, with blanks as \x20.
@@ -20,23 +20,8 @@ func (h *Host) Label(source string) string {
 	}
 	for _, e := range entries {
 		if to, err := filepath.EvalSymlinks(filepath.Join(folder, e.Name())); err == nil && to == real {
-			return unescapeLabel(e.Name())
+			return machinestate.UnescapeLabel(e.Name())
 		}
 	}
 	return ""
-}
-
-func unescapeLabel(name string) string {
-	var b strings.Builder
-	for i := 0; i < len(name); i++ {
-		if strings.HasPrefix(name[i:], `\x`) && i+4 <= len(name) {
-			if n, err := strconv.ParseUint(name[i+2:i+4], 16, 8); err == nil {
-				b.WriteByte(byte(n))
-				i += 3
-				continue
-			}
-		}
-		b.WriteByte(name[i])
-	}
-	return b.String()
 }

@@ -7,48 +7,14 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/backup/scan"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// Serialization is the treatment of a file that changes while it is read (copy serialization).
-type Serialization uint8
-
-// The serializations.
-const (
-	SharedDynamic Serialization = iota // try again, store the last attempt in any case
-	SharedStatic                       // try again, then store no content
-	Dynamic                            // store the first attempt
-	Static                             // store no content of a file that changes
-)
-
-// String returns the name used on the command line.
-func (s Serialization) String() string {
-	switch s {
-	case SharedDynamic:
-		return "shared-dynamic"
-	case SharedStatic:
-		return "shared-static"
-	case Dynamic:
-		return "dynamic"
-	case Static:
-		return "static"
-	}
-	return fmt.Sprintf("serialization %d", uint8(s))
-}
-
-// ParseSerialization returns the Serialization of a name.
-func ParseSerialization(name string) (Serialization, error) {
-	for _, s := range []Serialization{SharedDynamic, SharedStatic, Dynamic, Static} {
-		if s.String() == name {
-			return s, nil
-		}
-	}
-	return 0, fmt.Errorf("copy serialization %q: choose shared-dynamic, shared-static, dynamic or static", name)
-}
-
 // repeats reports whether a file that changes while it is read is read again.
 func (o *Options) repeats() bool {
-	return o.Retries > 0 && (o.Serialization == SharedDynamic || o.Serialization == SharedStatic)
+	return o.Retries > 0 && (o.Serialization == options.SharedDynamic || o.Serialization == options.SharedStatic)
 }
 
 // outcome is the result of one attempt to read a file.
@@ -91,12 +57,8 @@ func (s *Stage) before(ctx context.Context, f *localfs.File, d *Dir, i uint32, t
 	if wait <= 0 {
 		return at, nil
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-		return at, context.Cause(ctx)
+	if err := store.Sleep(ctx, wait); err != nil {
+		return at, err
 	}
 	st, err := f.Stat()
 	at.Stat, at.racy = st, st.Ctime != at.Ctime
@@ -111,11 +73,11 @@ func (o *Options) judge(before *status, after *localfs.Stat, n uint64, try int) 
 	}
 	left := try < o.Retries
 	switch o.Serialization {
-	case Static:
+	case options.Static:
 		return drop
-	case Dynamic:
+	case options.Dynamic:
 		return fuzzy
-	case SharedStatic:
+	case options.SharedStatic:
 		if left {
 			return retry
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/backup/scan"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/chunker"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -18,7 +19,7 @@ import (
 
 // Options set how files are read.
 type Options struct {
-	Serialization Serialization
+	Serialization options.Serialization
 	Retries       int  // attempts after the first on a file that changes
 	AccessTime    bool // store access times
 	Singly        bool // one small file after the other, rather than those of a directory together
