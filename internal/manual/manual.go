@@ -3,6 +3,7 @@
 package manual
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -43,11 +44,38 @@ func WriteMarkdown(root *cobra.Command, dir string) error {
 	if err := os.WriteFile(filepath.Join(dir, "options.md"), reference, 0o644); err != nil { //nolint:gosec // public
 		return fmt.Errorf("write Markdown: %w", err)
 	}
-	if err := doc.GenMarkdownTreeCustom(root, dir, head, func(link string) string { return link }); err != nil {
+	if err := markdown(root, root.Name()+".md", dir, head("")); err != nil {
 		return fmt.Errorf("write Markdown: %w", err)
 	}
 	return nil
 }
+
+// markdown writes the page of a command and those of its subcommands. The flags that a command inherits are on the page
+// of the root alone, and each other page refers to it.
+func markdown(c *cobra.Command, root, dir, head string) error {
+	for _, child := range c.Commands() {
+		if !child.IsAvailableCommand() || child.IsAdditionalHelpTopicCommand() {
+			continue
+		}
+		if err := markdown(child, root, dir, head); err != nil {
+			return err
+		}
+	}
+	var page bytes.Buffer
+	if err := doc.GenMarkdownCustom(c, &page, func(link string) string { return link }); err != nil {
+		return err
+	}
+	text := head + page.String()
+	if before, rest, found := strings.Cut(text, inherited); found {
+		_, after, _ := strings.Cut(rest, "```\n\n") // the end of their list
+		text = before + "[Options of all commands](" + root + "#options)\n\n" + after
+	}
+	name := strings.ReplaceAll(c.CommandPath(), " ", "_") + ".md"
+	return os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644) //nolint:gosec // public
+}
+
+// inherited is the heading that cobra gives to flags of parent commands.
+const inherited = "### Options inherited from parent commands"
 
 // prepare makes dir, and drops the day of generation from the pages: equal commands give equal pages.
 func prepare(root *cobra.Command, dir string) error {
