@@ -297,18 +297,17 @@ func (s *Statistics) rawData(ctx context.Context, r *repo.Repository, trees []fo
 
 func (s *Statistics) repository(ctx context.Context, r *repo.Repository) error {
 	s.ChunkSize = r.Config().Chunker.Avg
+	var segments []object.Info
 	for kind := range store.Kinds() {
 		k := KindSize{Kind: kind}
-		for info, err := range r.Store().List(ctx, kind) {
+		for file, err := range r.Store().List(ctx, kind) {
 			if err != nil {
 				return fmt.Errorf("list %s: %w", kind, err)
 			}
 			k.Files++
-			k.Bytes += uint64(info.Size)
-			if kind == store.Index {
-				if err := s.segment(ctx, r, info); err != nil {
-					return err
-				}
+			k.Bytes += uint64(file.Size)
+			if info, ok := object.InfoOf(file); ok && kind == store.Index {
+				segments = append(segments, info)
 			}
 		}
 		if err := context.Cause(ctx); err != nil {
@@ -319,6 +318,10 @@ func (s *Statistics) repository(ctx context.Context, r *repo.Repository) error {
 		}
 		s.Kinds = append(s.Kinds, k)
 	}
+	reader := object.Segments{Store: r.Store(), Keys: r.Keys()}
+	if err := reader.Each(ctx, segments, s.segment); err != nil {
+		return err
+	}
 	s.Blobs = s.Data.Blobs + s.Trees.Blobs
 	s.Bytes = s.Data.Raw + s.Trees.Raw
 	s.Stored = s.Data.Sealed + s.Trees.Sealed
@@ -326,12 +329,7 @@ func (s *Statistics) repository(ctx context.Context, r *repo.Repository) error {
 }
 
 // segment adds the packs of one index segment. An unreadable segment is only counted, because check reports damage.
-func (s *Statistics) segment(ctx context.Context, r *repo.Repository, info store.Info) error {
-	var seg *index.Segment
-	plain, err := object.Load(ctx, r.Store(), r.Keys(), info.Name, info.Size)
-	if err == nil {
-		seg, err = index.Decode(plain)
-	}
+func (s *Statistics) segment(_ object.Info, seg *index.Segment, err error) error {
 	switch {
 	case object.IsDamage(err) || errors.Is(err, format.ErrUnsupported) || errors.Is(err, store.ErrNotExist):
 		s.Damaged++

@@ -24,6 +24,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/proofs"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -104,8 +105,8 @@ type checker struct {
 	marked    map[format.ID]struct{} // packs that a mark says are missing or damaged
 	doomed    map[format.ID]struct{} // packs that a prune is about to remove
 	whole     map[format.ID]struct{} // packs that seemed damaged in an earlier pass, and are not; nil: none
-	segments  []store.Info
-	indexed   []string // names of all segments, when they were listed
+	segments  []object.Info
+	indexed   []format.ID // all segments, when they were listed
 	now       nowNamed
 }
 

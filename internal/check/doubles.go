@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/repo/reach"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -27,7 +28,7 @@ func (c *checker) noteDoubles(ctx context.Context) error {
 	}
 	repeated := make(map[format.ID]uint64) // by the pack that counts: blobs that other packs have too
 	seen := make(map[format.ID]bool)
-	err = c.eachSegment(ctx, c.segments, func(_ format.ID, seg *index.Segment, err error) error {
+	err = c.eachSegment(ctx, func(_ object.Info, seg *index.Segment, err error) error {
 		for i := 0; err == nil && i < len(seg.Packs); i++ {
 			p := &seg.Packs[i]
 			file := c.packs.find(p.ID)

@@ -40,10 +40,15 @@ func (s packSet) find(id format.ID) *packFile {
 	return &s[i]
 }
 
-func (c *checker) listIndex(ctx context.Context) (err error) {
-	c.segments, err = c.list(ctx, store.Index)
-	c.indexed = namesOf(c.segments)
-	slices.SortStableFunc(c.segments, func(a, b store.Info) int { return b.Modified.Compare(a.Modified) })
+func (c *checker) listIndex(ctx context.Context) error {
+	files, err := c.list(ctx, store.Index)
+	c.segments = nil
+	for _, file := range files {
+		if info, ok := object.InfoOf(file); ok {
+			c.segments = append(c.segments, info)
+		}
+	}
+	c.indexed = idsOf(c.segments)
 	return err
 }
 
@@ -67,39 +72,27 @@ func (c *checker) listPacks(ctx context.Context) error {
 // superseded, because clocks may have been set back. The segments are therefore read twice: the first round collects
 // the superseded.
 func (c *checker) checkIndex(ctx context.Context) error {
-	superseded := make(map[format.ID]bool)
-	damaged := make(map[format.ID]error)
-	err := c.eachSegment(ctx, nil, func(id format.ID, seg *index.Segment, err error) error {
-		if err != nil {
-			damaged[id] = err
-			return nil
-		}
-		for _, old := range seg.Supersedes {
-			superseded[old] = true
-		}
-		return nil
-	})
-	if err != nil {
+	reader := object.Segments{Store: c.st, Keys: c.keys}
+	any := func(object.Info, *index.Segment, error) error { return nil }
+	var standing object.Standing
+	if err := reader.Update(ctx, &standing, c.segments, unlessFatal(ctx, any)); err != nil {
 		return err
 	}
-	for id, err := range damaged {
-		if superseded[id] {
-			c.found.Note("index segment %s is damaged, and no longer needed", id.Short())
-			continue
+	for _, info := range standing.Superseded {
+		if standing.Bad[info.ID] != nil {
+			c.found.Note("index segment %s is damaged, and no longer needed", info.ID.Short())
 		}
-		c.found.Add(Index, id, "index segment "+id.String(), err)
 	}
-	c.segments = slices.DeleteFunc(c.segments, func(info store.Info) bool {
-		_, bad := damaged[idOf(info)]
-		return bad || superseded[idOf(info)]
-	})
-	// From now on oldest first, as a backup reads them: of several places of a blob the one added last counts, and a
-	// blob is stored again only when its older place was lost.
-	slices.Reverse(c.segments)
+	for _, info := range standing.Counting {
+		if err := standing.Bad[info.ID]; err != nil {
+			c.found.Add(Index, info.ID, "index segment "+info.ID.String(), err)
+		}
+	}
+	c.segments = slices.DeleteFunc(standing.Counting, func(i object.Info) bool { return standing.Bad[i.ID] != nil })
 	c.found.Count(func(r *Result) { r.Segments = uint64(len(c.segments)) })
-	return c.eachSegment(ctx, c.segments, func(id format.ID, seg *index.Segment, err error) error {
+	return c.eachSegment(ctx, func(info object.Info, seg *index.Segment, err error) error {
 		if err != nil { // the first round could read it
-			c.found.Add(Index, id, "index segment "+id.String(), err)
+			c.found.Add(Index, info.ID, "index segment "+info.ID.String(), err)
 			return nil
 		}
 		c.found.Whole()
@@ -107,27 +100,21 @@ func (c *checker) checkIndex(ctx context.Context) error {
 	})
 }
 
-// eachSegment reads segments one after the other; nil stands for all. A segment that is gone was replaced meanwhile.
-func (c *checker) eachSegment(ctx context.Context, of []store.Info,
-	visit func(format.ID, *index.Segment, error) error,
-) error {
-	if of == nil {
-		of = c.segments
-	}
-	for _, info := range of {
-		var seg *index.Segment
-		plain, err := object.Load(ctx, c.st, c.keys, info.Name, info.Size)
-		if err == nil {
-			seg, err = index.Decode(plain)
-		}
+// eachSegment reads the segments that count one after the other, oldest first. A segment that is gone was replaced
+// meanwhile.
+func (c *checker) eachSegment(ctx context.Context, visit object.VisitSegment) error {
+	reader := object.Segments{Store: c.st, Keys: c.keys}
+	return reader.Each(ctx, c.segments, unlessFatal(ctx, visit))
+}
+
+// unlessFatal ends the reading of segments with an error that says nothing about them.
+func unlessFatal(ctx context.Context, visit object.VisitSegment) object.VisitSegment {
+	return func(info object.Info, seg *index.Segment, err error) error {
 		if err != nil && fatal(ctx, err) {
 			return err
 		}
-		if err := visit(idOf(info), seg, err); err != nil {
-			return err
-		}
+		return visit(info, seg, err)
 	}
-	return nil
 }
 
 // checkSegment compares the packs of one segment with the target.

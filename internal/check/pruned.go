@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
@@ -20,43 +19,29 @@ import (
 
 // pruned reports whether a segment is gone that was listed.
 func (c *checker) pruned(ctx context.Context) (bool, error) {
-	infos, err := c.segmentsNow(ctx)
+	listed, err := object.List(ctx, c.st, store.Index)
 	if err != nil {
 		return false, err
 	}
-	now := namesOf(infos)
-	return slices.ContainsFunc(c.indexed, func(name string) bool {
-		_, there := slices.BinarySearch(now, name)
+	now := idsOf(listed)
+	return slices.ContainsFunc(c.indexed, func(id format.ID) bool {
+		_, there := slices.BinarySearchFunc(now, id, format.ID.Compare)
 		return !there
 	}), nil
 }
 
-// segmentsNow lists the index once more. It is safe for concurrent use.
-func (c *checker) segmentsNow(ctx context.Context) (infos []store.Info, err error) {
-	for info, err := range c.st.List(ctx, store.Index) {
-		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", store.Index, err)
-		}
-		if _, err := format.ParseID(info.Name.ID); err == nil {
-			infos = append(infos, info)
-		}
-	}
-	slices.SortFunc(infos, func(a, b store.Info) int { return strings.Compare(a.Name.ID, b.Name.ID) })
-	return infos, nil
-}
-
-// namesOf returns the names of files in their order.
-func namesOf(infos []store.Info) (names []string) {
+// idsOf returns the IDs of files in their order.
+func idsOf(infos []object.Info) (ids []format.ID) {
 	for _, info := range infos {
-		names = append(names, info.Name.ID)
+		ids = append(ids, info.ID)
 	}
-	return names
+	return ids
 }
 
 // nowNamed is the packs that the index names now. They are read only when a listed pack is gone.
 type nowNamed struct {
 	mu    sync.Mutex
-	index []string           // segments from which they were read
+	index []format.ID        // segments from which they were read
 	packs map[format.ID]bool // nil: not read yet, or not all of them could be
 	gone  int                // packs that were removed
 }
@@ -83,20 +68,20 @@ func (c *checker) removed(ctx context.Context, id format.ID) (bool, error) {
 // now.mu held.
 func (c *checker) namedNow(ctx context.Context, id format.ID) (bool, error) {
 	for try := 1; ; try++ {
-		infos, err := c.segmentsNow(ctx)
+		listed, err := object.List(ctx, c.st, store.Index)
 		if err != nil {
 			return false, err
 		}
-		names := namesOf(infos)
-		if c.now.packs != nil && slices.Equal(names, c.now.index) {
+		segments := idsOf(listed)
+		if c.now.packs != nil && slices.Equal(segments, c.now.index) {
 			return c.now.packs[id], nil
 		}
-		packs, whole, err := c.named(ctx, infos)
+		packs, whole, err := c.named(ctx, listed)
 		if err != nil {
 			return false, err
 		}
 		if whole {
-			c.now.packs, c.now.index = packs, names
+			c.now.packs, c.now.index = packs, segments
 			return packs[id], nil
 		}
 		if try == passes { // the listing has a segment that does not exist, which names nothing
@@ -107,43 +92,30 @@ func (c *checker) namedNow(ctx context.Context, id format.ID) (bool, error) {
 
 // named reads which packs are named by segments that none of them supersedes. A damaged segment names nothing here.
 // whole is false if a segment was gone before it was read, because the one that supersedes it was not read.
-func (c *checker) named(ctx context.Context, infos []store.Info) (packs map[format.ID]bool, whole bool, err error) {
+func (c *checker) named(ctx context.Context, listed []object.Info) (packs map[format.ID]bool, whole bool, err error) {
 	whole = true
-	superseded := make(map[format.ID]bool)
-	each := func(visit func(id format.ID, seg *index.Segment)) error {
-		for _, info := range infos {
-			plain, err := object.Load(ctx, c.st, c.keys, info.Name, info.Size)
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			var seg *index.Segment
-			if err == nil {
-				seg, err = index.Decode(plain)
-			}
-			switch {
-			case err == nil:
-				visit(idOf(info), seg)
-			case errors.Is(err, store.ErrNotExist):
-				whole = false
-			case !object.IsDamage(err) && !errors.Is(err, format.ErrUnsupported): // the packs that it names are unknown
-				return fmt.Errorf("read index: %w", err)
-			}
+	readable := func(_ object.Info, _ *index.Segment, err error) error {
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, store.ErrNotExist):
+			whole = false
+		case err != nil && !object.IsDamage(err) && !errors.Is(err, format.ErrUnsupported): // its packs are unknown
+			return fmt.Errorf("read index: %w", err)
 		}
 		return nil
 	}
-	err = each(func(_ format.ID, seg *index.Segment) {
-		for _, old := range seg.Supersedes {
-			superseded[old] = true
-		}
-	})
-	if err != nil {
+	segments := object.Segments{Store: c.st, Keys: c.keys}
+	var standing object.Standing
+	if err := segments.Update(ctx, &standing, listed, readable); err != nil {
 		return nil, false, err
 	}
 	packs = make(map[format.ID]bool)
-	err = each(func(id format.ID, seg *index.Segment) {
-		for i := range seg.Packs {
-			packs[seg.Packs[i].ID] = packs[seg.Packs[i].ID] || !superseded[id]
+	err = segments.Each(ctx, standing.Counting, func(info object.Info, seg *index.Segment, err error) error {
+		for i := 0; err == nil && i < len(seg.Packs); i++ {
+			packs[seg.Packs[i].ID] = true
 		}
+		return readable(info, seg, err)
 	})
 	return packs, whole, err
 }

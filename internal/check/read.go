@@ -64,12 +64,12 @@ func (c *checker) readData(ctx context.Context) error {
 			return r.read(ctx, f, t)
 		})
 	}
-	err := c.eachSegment(ctx, c.segments, func(id format.ID, seg *index.Segment, err error) error {
+	err := c.eachSegment(ctx, func(info object.Info, seg *index.Segment, err error) error {
 		if errors.Is(err, store.ErrNotExist) {
 			return context.Cause(ctx) // superseded by a concurrent prune
 		}
 		if err != nil { // checkIndex could read it; its packs are read by their own tables
-			c.found.Add(Index, id, "index segment "+id.String(), err)
+			c.found.Add(Index, info.ID, "index segment "+info.ID.String(), err)
 			return nil
 		}
 		for i := range seg.Packs {

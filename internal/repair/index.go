@@ -39,7 +39,7 @@ type indexer struct {
 	r       *repo.Repository
 	opt     Options
 	res     IndexResult
-	files   []packFile
+	files   []object.Info
 	named   map[format.ID]naming   // what the index says of packs
 	bad     []format.ID            // segments to be replaced
 	skip    map[format.ID]struct{} // packs that marks name
@@ -94,8 +94,8 @@ func Index(ctx context.Context, r *repo.Repository, opt Options) (*IndexResult, 
 		return x.survey(ctx, x.put)
 	})
 	after, listErr := indexFiles(ctx, r)
-	for name := range after {
-		if !before[name] {
+	for id := range after {
+		if !before[id] {
 			found.Written++
 		}
 	}
@@ -105,17 +105,17 @@ func Index(ctx context.Context, r *repo.Repository, opt Options) (*IndexResult, 
 	return &found, nil
 }
 
-// indexFiles returns the names of all segments. Those that a session puts for damaged ones when it begins count as
+// indexFiles returns all segments. Those that a session puts for damaged ones when it begins count as
 // well.
-func indexFiles(ctx context.Context, r *repo.Repository) (map[string]bool, error) {
-	names := make(map[string]bool)
-	for info, err := range r.Store().List(ctx, store.Index) {
+func indexFiles(ctx context.Context, r *repo.Repository) (map[format.ID]bool, error) {
+	files := make(map[format.ID]bool)
+	for info, err := range object.Each(ctx, r.Store(), store.Index) {
 		if err != nil {
-			return nil, fmt.Errorf("list index: %w", err)
+			return nil, err
 		}
-		names[info.Name.ID] = true
+		files[info.ID] = true
 	}
-	return names, nil
+	return files, nil
 }
 
 // survey reads the whole index and the table of each pack. put, if not nil, receives each pack that the index must name
@@ -132,7 +132,7 @@ func (x *indexer) survey(ctx context.Context, put func(context.Context, *index.P
 	if err := eachSegment(ctx, x.r, x.enter); err != nil {
 		return err
 	}
-	if x.files, err = listPacks(ctx, x.r); err != nil {
+	if x.files, err = object.List(ctx, x.r.Store(), store.Pack); err != nil {
 		return err
 	}
 	x.res.Packs = uint64(len(x.files))
@@ -141,9 +141,9 @@ func (x *indexer) survey(ctx context.Context, put func(context.Context, *index.P
 	}
 	wrong := make(map[format.ID]bool)
 	for _, f := range x.files {
-		_, soon := doomed[f.id]
-		_, damaged := x.damaged[f.id]
-		if _, named := x.named[f.id]; soon || damaged && named {
+		_, soon := doomed[f.ID]
+		_, damaged := x.damaged[f.ID]
+		if _, named := x.named[f.ID]; soon || damaged && named {
 			continue // those that a bad segment names are carried below
 		}
 		p, err := x.pack(ctx, f, wrong)
@@ -160,13 +160,13 @@ func (x *indexer) survey(ctx context.Context, put func(context.Context, *index.P
 		return nil
 	}
 	// What else the segments name that are about to be replaced keeps its name.
-	err = eachSegment(ctx, x.r, func(s segment) error {
-		if s.err != nil || !slices.ContainsFunc(s.seg.Packs, func(p index.Pack) bool { return wrong[p.ID] }) {
+	err = eachSegment(ctx, x.r, func(info object.Info, seg *index.Segment, err error) error {
+		if err != nil || !slices.ContainsFunc(seg.Packs, func(p index.Pack) bool { return wrong[p.ID] }) {
 			return nil
 		}
-		x.bad = append(x.bad, s.id)
-		for i := range s.seg.Packs {
-			if p := &s.seg.Packs[i]; !wrong[p.ID] {
+		x.bad = append(x.bad, info.ID)
+		for i := range seg.Packs {
+			if p := &seg.Packs[i]; !wrong[p.ID] {
 				if err := put(ctx, p); err != nil {
 					return err
 				}
@@ -181,16 +181,16 @@ func (x *indexer) survey(ctx context.Context, put func(context.Context, *index.P
 }
 
 // enter records what a segment says.
-func (x *indexer) enter(s segment) error {
+func (x *indexer) enter(info object.Info, seg *index.Segment, err error) error {
 	x.res.Segments++
-	if s.err != nil {
+	if err != nil {
 		x.res.Damaged++
-		x.bad = append(x.bad, s.id)
-		x.opt.Note(fmt.Sprintf("index segment %s: %v", s.id.Short(), s.err))
+		x.bad = append(x.bad, info.ID)
+		x.opt.Note(fmt.Sprintf("index segment %s: %v", info.ID.Short(), err))
 		return nil
 	}
-	for i := range s.seg.Packs {
-		p := &s.seg.Packs[i]
+	for i := range seg.Packs {
+		p := &seg.Packs[i]
 		if _, marked := x.damaged[p.ID]; marked {
 			x.marked = append(x.marked, *p)
 		}
@@ -232,8 +232,8 @@ func (x *indexer) findAbsent(ctx context.Context) error {
 
 // there reports whether a pack is on the target with the size that the index names.
 func (x *indexer) there(id format.ID) bool {
-	i, found := slices.BinarySearchFunc(x.files, id, func(f packFile, id format.ID) int { return f.id.Compare(id) })
-	return found && uint64(x.files[i].size) == x.named[id].size
+	i, found := slices.BinarySearchFunc(x.files, id, func(f object.Info, id format.ID) int { return f.ID.Compare(id) })
+	return found && uint64(x.files[i].Size) == x.named[id].size
 }
 
 // storedAgain returns those blobs of the missing packs in marked that are also in a pack that no mark names.
@@ -242,12 +242,9 @@ func (x *indexer) storedAgain(ctx context.Context) (map[format.ID]bool, error) {
 	for i := range x.marked {
 		anyBlob(&x.marked[i], func(id format.ID) bool { elsewhere[id] = false; return false })
 	}
-	err := eachSegment(ctx, x.r, func(s segment) error {
-		if s.err != nil {
-			return nil
-		}
-		for i := range s.seg.Packs {
-			p := &s.seg.Packs[i]
+	err := eachSegment(ctx, x.r, func(_ object.Info, seg *index.Segment, err error) error {
+		for i := 0; err == nil && i < len(seg.Packs); i++ {
+			p := &seg.Packs[i]
 			if _, marked := x.skip[p.ID]; marked || !x.there(p.ID) {
 				continue
 			}
@@ -276,9 +273,9 @@ func anyBlob(p *index.Pack, is func(format.ID) bool) bool {
 }
 
 // pack compares a pack with what the index says of it, and returns it if the index must name it again.
-func (x *indexer) pack(ctx context.Context, f packFile, wrong map[format.ID]bool) (*index.Pack, error) {
-	n, named := x.named[f.id]
-	if named && n.size != uint64(f.size) {
+func (x *indexer) pack(ctx context.Context, f object.Info, wrong map[format.ID]bool) (*index.Pack, error) {
+	n, named := x.named[f.ID]
+	if named && n.size != uint64(f.Size) {
 		return nil, nil // absent
 	}
 	own, err := ownTable(ctx, x.r, f)
@@ -288,7 +285,7 @@ func (x *indexer) pack(ctx context.Context, f packFile, wrong map[format.ID]bool
 	t, walked, lost := own.Table, own.Walked, own.Lost
 	switch {
 	case lost != nil:
-		x.res.Lost = append(x.res.Lost, f.id)
+		x.res.Lost = append(x.res.Lost, f.ID)
 	case walked:
 		x.res.Walked++
 	}
@@ -296,16 +293,16 @@ func (x *indexer) pack(ctx context.Context, f packFile, wrong map[format.ID]bool
 		return nil, nil // the index knows as much as the pack does, or more
 	}
 	if len(t.Frames) == 0 {
-		x.opt.Note(fmt.Sprintf("pack %s: nothing in it can be read: %v", f.id, lost))
+		x.opt.Note(fmt.Sprintf("pack %s: nothing in it can be read: %v", f.ID, lost))
 		return nil, nil
 	}
 	if named {
 		x.res.Wrong++
-		wrong[f.id] = true
+		wrong[f.ID] = true
 	} else {
 		x.res.Unnamed++
 	}
-	return &index.Pack{ID: f.id, Size: uint64(f.size), Table: t}, nil
+	return &index.Pack{ID: f.ID, Size: uint64(f.Size), Table: t}, nil
 }
 
 // put gathers packs into segments and stores these. The last one, for which it is called with nil, supersedes the bad
@@ -329,12 +326,8 @@ func (x *indexer) put(ctx context.Context, p *index.Pack) error {
 	if err := x.session.RenewOrFail(ctx); err != nil {
 		return err
 	}
-	data, id, err := object.Seal(x.r.Keys(), store.Index, index.Encode(nil, &x.seg))
-	if err != nil {
-		return fmt.Errorf("seal index segment: %w", err)
-	}
-	if err := object.Put(ctx, x.r.Store(), object.Named(store.Index, id), data, true); err != nil {
-		return fmt.Errorf("store index segment: %w", err)
+	if _, _, err := object.PutSegment(ctx, x.r.Store(), x.r.Keys(), &x.seg, true); err != nil {
+		return err
 	}
 	x.seg, x.blobs = index.Segment{}, 0
 	return nil

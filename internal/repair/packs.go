@@ -10,7 +10,9 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/rewrite"
+	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
@@ -83,7 +85,7 @@ func choose(ctx context.Context, r *repo.Repository, prefixes []string) (map[for
 		return nil, err
 	}
 	for id := range damaged {
-		if segments[id.String()] {
+		if segments[id] {
 			delete(damaged, id)
 		}
 	}
@@ -109,13 +111,11 @@ func choose(ctx context.Context, r *repo.Repository, prefixes []string) (map[for
 func tablesOf(ctx context.Context, r *repo.Repository, chosen map[format.ID]struct{}) (map[format.ID]*index.Pack,
 	error) {
 	tables := make(map[format.ID]*index.Pack)
-	err := eachSegment(ctx, r, func(s segment) error {
-		if s.err != nil {
-			return nil
-		}
-		for i := range s.seg.Packs {
-			if _, wanted := chosen[s.seg.Packs[i].ID]; wanted {
-				tables[s.seg.Packs[i].ID] = &s.seg.Packs[i]
+	err := eachSegment(ctx, r, func(_ object.Info, seg *index.Segment, err error) error {
+		for i := 0; err == nil && i < len(seg.Packs); i++ {
+			p := &seg.Packs[i]
+			if _, wanted := chosen[p.ID]; wanted {
+				tables[p.ID] = p
 			}
 		}
 		return nil
@@ -123,12 +123,12 @@ func tablesOf(ctx context.Context, r *repo.Repository, chosen map[format.ID]stru
 	if err != nil {
 		return nil, err
 	}
-	files, err := listPacks(ctx, r)
+	files, err := object.List(ctx, r.Store(), store.Pack)
 	if err != nil {
 		return nil, err
 	}
 	for _, f := range files {
-		if _, wanted := chosen[f.id]; !wanted || tables[f.id] != nil {
+		if _, wanted := chosen[f.ID]; !wanted || tables[f.ID] != nil {
 			continue
 		}
 		own, err := ownTable(ctx, r, f)
@@ -136,7 +136,7 @@ func tablesOf(ctx context.Context, r *repo.Repository, chosen map[format.ID]stru
 			return nil, err
 		}
 		if len(own.Table.Frames) > 0 {
-			tables[f.id] = &index.Pack{ID: f.id, Size: uint64(f.size), Table: own.Table}
+			tables[f.ID] = &index.Pack{ID: f.ID, Size: uint64(f.Size), Table: own.Table}
 		}
 	}
 	return tables, nil

@@ -4,95 +4,47 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/store"
-	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 )
 
-// segment is an index segment that counts.
-type segment struct {
-	id  format.ID
-	seg *index.Segment
-	err error // why it cannot be read
-}
-
 // eachSegment visits the index segments that no other supersedes. Those that cannot be read are visited with their
 // error.
-func eachSegment(ctx context.Context, r *repo.Repository, visit func(segment) error) error {
-	var infos []store.Info
-	for info, err := range r.Store().List(ctx, store.Index) {
-		if err != nil {
-			return fmt.Errorf("list index: %w", err)
-		}
-		if _, err := format.ParseID(info.Name.ID); err == nil {
-			infos = append(infos, info)
-		}
+func eachSegment(ctx context.Context, r *repo.Repository, visit object.VisitSegment) error {
+	listed, err := object.List(ctx, r.Store(), store.Index)
+	if err != nil {
+		return err
 	}
-	superseded := make(map[format.ID]bool)
-	for _, visit := range []func(segment) error{
-		func(s segment) error {
-			if s.err == nil {
-				for _, old := range s.seg.Supersedes {
-					superseded[old] = true
-				}
-			}
-			return nil
-		},
-		visit,
-	} {
-		for _, info := range infos {
-			id, _ := format.ParseID(info.Name.ID)
-			if superseded[id] {
-				continue
-			}
-			s := segment{id: id}
-			plain, err := object.Load(ctx, r.Store(), r.Keys(), info.Name, info.Size)
-			if err == nil {
-				s.seg, err = index.Decode(plain)
-			}
-			if errors.Is(err, store.ErrNotExist) {
-				continue // another writer has replaced it
-			}
-			if s.err = err; err != nil && !object.IsDamage(err) {
-				return fmt.Errorf("read index: %w", err)
-			}
-			if err := visit(s); err != nil {
-				return err
-			}
+	segments := object.Segments{Store: r.Store(), Keys: r.Keys()}
+	readable := func(_ object.Info, _ *index.Segment, err error) error {
+		if err != nil && !object.IsDamage(err) && !errors.Is(err, store.ErrNotExist) {
+			return fmt.Errorf("read index: %w", err)
 		}
+		return nil
 	}
-	return nil
-}
-
-// packFile is a pack on the target.
-type packFile struct {
-	id   format.ID
-	size int64
-}
-
-// listPacks returns the packs by ascending ID.
-func listPacks(ctx context.Context, r *repo.Repository) (files []packFile, err error) {
-	for info, err := range r.Store().List(ctx, store.Pack) {
-		if err != nil {
-			return nil, fmt.Errorf("list packs: %w", err)
-		}
-		if id, err := format.ParseID(info.Name.ID); err == nil {
-			files = append(files, packFile{id, info.Size})
-		}
+	var standing object.Standing
+	if err := segments.Update(ctx, &standing, listed, readable); err != nil {
+		return err
 	}
-	slices.SortFunc(files, func(a, b packFile) int { return a.id.Compare(b.id) })
-	return files, nil
+	return segments.Each(ctx, standing.Counting, func(info object.Info, seg *index.Segment, err error) error {
+		if errors.Is(err, store.ErrNotExist) {
+			return nil // another writer has replaced it
+		}
+		if err := readable(info, seg, err); err != nil {
+			return err
+		}
+		return visit(info, seg, err)
+	})
 }
 
 // ownTable reads the table of a pack from the pack itself.
-func ownTable(ctx context.Context, r *repo.Repository, f packFile) (blobindex.OwnTable, error) {
-	return blobindex.ReadTable(ctx, r.Store(), r.Keys(), f.id, f.size)
+func ownTable(ctx context.Context, r *repo.Repository, f object.Info) (blobindex.OwnTable, error) {
+	return blobindex.ReadTable(ctx, r.Store(), r.Keys(), f.ID, f.Size)
 }
 
 // noPrune fails if a prune is at work.

@@ -88,7 +88,7 @@ func (r *Repository) byID(ctx context.Context, prefix string) (Listed, error) {
 		return Listed{}, err
 	}
 	infos = slices.DeleteFunc(infos, func(info snapshotInfo) bool {
-		return !strings.HasPrefix(info.id.String(), strings.ToLower(prefix))
+		return !strings.HasPrefix(info.ID.String(), strings.ToLower(prefix))
 	})
 	switch len(infos) {
 	case 0:
@@ -99,7 +99,7 @@ func (r *Repository) byID(ctx context.Context, prefix string) (Listed, error) {
 	}
 	matches := make([]format.ID, len(infos))
 	for i := range infos {
-		matches[i] = infos[i].id
+		matches[i] = infos[i].ID
 	}
 	slices.SortFunc(matches, format.ID.Compare)
 	return Listed{}, fmt.Errorf("find snapshot: %w", ambiguousID(prefix, matches))

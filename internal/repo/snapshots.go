@@ -141,36 +141,32 @@ func (r *Repository) listMissing(ctx context.Context, missing []Listed) ([]snaps
 	for _, l := range missing {
 		ids[l.ID] = true
 	}
-	return slices.DeleteFunc(infos, func(info snapshotInfo) bool { return !ids[info.id] }), nil
+	return slices.DeleteFunc(infos, func(info snapshotInfo) bool { return !ids[info.ID] }), nil
 }
 
 // snapshotInfo is a listed snapshot that was not read yet.
 type snapshotInfo struct {
-	id     format.ID
-	size   int64
-	stored time.Time
-	keep   bool // there is space for a copy on this machine
+	object.Info
+	keep bool // there is space for a copy on this machine
 }
 
 // listSnapshots lists the snapshots, newest first, and removes the copies of others that this machine has not made.
 func (r *Repository) listSnapshots(ctx context.Context) ([]snapshotInfo, error) {
 	var infos []snapshotInfo
-	for info, err := range r.st.List(ctx, store.Snapshot) {
+	for info, err := range object.Each(ctx, r.st, store.Snapshot) {
 		if err != nil {
-			return nil, fmt.Errorf("list snapshots: %w", err)
+			return nil, err
 		}
-		if id, err := format.ParseID(info.Name.ID); err == nil {
-			infos = append(infos, snapshotInfo{id: id, size: info.Size, stored: info.Modified})
-		}
+		infos = append(infos, snapshotInfo{Info: info})
 	}
-	slices.SortFunc(infos, func(a, b snapshotInfo) int { return b.stored.Compare(a.stored) })
+	slices.SortFunc(infos, func(a, b snapshotInfo) int { return b.Modified.Compare(a.Modified) })
 	kept, left := make(map[format.ID]bool, len(infos)), int64(snapcache.Limit)
 	for i := range infos {
 		info := &infos[i]
-		if info.keep = info.size <= left; info.keep {
-			left -= info.size
+		if info.keep = info.Size <= left; info.keep {
+			left -= info.Size
 		}
-		kept[info.id] = info.keep
+		kept[info.ID] = info.keep
 	}
 	r.copies.Retain(kept)
 	return infos, nil
@@ -178,21 +174,21 @@ func (r *Repository) listSnapshots(ctx context.Context) ([]snapshotInfo, error) 
 
 func (r *Repository) loadListed(ctx context.Context, info snapshotInfo) Listed {
 	s, err := r.loadSnapshot(ctx, info)
-	return Listed{ID: info.id, Snapshot: s, Err: err, Stored: info.stored}
+	return Listed{ID: info.ID, Snapshot: s, Err: err, Stored: info.Modified}
 }
 
 func (r *Repository) loadSnapshot(ctx context.Context, info snapshotInfo) (*snapshot.Snapshot, error) {
 	if ctx.Value(fromTarget{}) == nil {
-		if sealed := r.copies.Get(info.id); int64(len(sealed)) == info.size {
+		if sealed := r.copies.Get(info.ID); int64(len(sealed)) == info.Size {
 			if s, err := r.openSnapshot(sealed); err == nil {
 				return s, nil
 			}
 		}
 	}
-	name := object.Named(store.Snapshot, info.id)
-	sealed, err := object.ReadNamed(ctx, r.st, name, info.size)
+	name := object.Named(store.Snapshot, info.ID)
+	sealed, err := object.ReadNamed(ctx, r.st, name, info.Size)
 	if object.IsDamage(err) {
-		r.copies.Damaged(info.id)
+		r.copies.Damaged(info.ID)
 	}
 	if err != nil {
 		return nil, err
@@ -202,7 +198,7 @@ func (r *Repository) loadSnapshot(ctx context.Context, info snapshotInfo) (*snap
 		return nil, fmt.Errorf("%s: %w", name.Path(), err)
 	}
 	if info.keep {
-		r.copies.Put(info.id, sealed)
+		r.copies.Put(info.ID, sealed)
 	}
 	return s, nil
 }

@@ -42,11 +42,6 @@ type rebuild struct {
 	result     Rebuilt
 }
 
-type packFile struct {
-	id   format.ID
-	size int64
-}
-
 // rebuildUnlessInDoubt is rebuildLocked where no mark is damaged. Otherwise a prune may be about to remove any pack
 // that no segment names: none is used, and whole is false.
 func (x *Index) rebuildUnlessInDoubt(ctx context.Context, supersedes []format.ID, mode syncMode) (whole bool,
@@ -75,12 +70,12 @@ func (x *Index) rebuildLocked(ctx context.Context, supersedes []format.ID, mode 
 }
 
 // rebuildFrom puts packs into the index. The first new segment supersedes the given ones.
-func (x *Index) rebuildFrom(ctx context.Context, files []packFile, supersedes []format.ID, mode syncMode) (Rebuilt,
+func (x *Index) rebuildFrom(ctx context.Context, files []object.Info, supersedes []format.ID, mode syncMode) (Rebuilt,
 	error) {
 	b := &rebuild{x: x, cache: x.cache, supersedes: supersedes, keepHere: mode&localOnly != 0, whole: mode&wholeOnly != 0}
 	err := object.InOrder(ctx, len(files), trailersAtOnce,
 		func(ctx context.Context, i int) (OwnTable, error) {
-			return ReadTable(ctx, x.st, x.keys, files[i].id, files[i].size)
+			return ReadTable(ctx, x.st, x.keys, files[i].ID, files[i].Size)
 		},
 		func(i int, t OwnTable) error { return b.add(ctx, files[i], t) })
 	if err == nil {
@@ -96,31 +91,22 @@ func (x *Index) rebuildFrom(ctx context.Context, files []packFile, supersedes []
 }
 
 // unnamedPacks lists the packs without a segment, but for some.
-func (x *Index) unnamedPacks(ctx context.Context, without map[format.ID]struct{}) ([]packFile, error) {
-	var files []packFile
-	for info, err := range x.st.List(ctx, store.Pack) {
-		if err != nil {
-			return nil, fmt.Errorf("list packs: %w", err)
-		}
-		id, err := format.ParseID(info.Name.ID)
-		if err != nil {
-			continue // not a name of this program
-		}
-		if _, ok := without[id]; !ok {
-			files = append(files, packFile{id, info.Size})
-		}
+func (x *Index) unnamedPacks(ctx context.Context, without map[format.ID]struct{}) ([]object.Info, error) {
+	files, err := object.List(ctx, x.st, store.Pack)
+	if err != nil {
+		return nil, err
 	}
-	slices.SortFunc(files, func(a, b packFile) int { return a.id.Compare(b.id) })
+	files = slices.DeleteFunc(files, func(f object.Info) bool { _, ok := without[f.ID]; return ok })
 	named := make(map[format.ID]bool)
 	add := func(p PackInfo) error { named[p.ID] = true; return nil }
-	err := x.cache.Packs(add)
+	err = x.cache.Packs(add)
 	if err == nil && x.fresh.index != nil {
 		err = x.fresh.index.cache.Packs(add)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(files, func(f packFile) bool { return named[f.id] }), nil
+	return slices.DeleteFunc(files, func(f object.Info) bool { return named[f.ID] }), nil
 }
 
 // OwnTable is the table of a pack as the pack itself has it.
@@ -160,17 +146,17 @@ func ReadTable(ctx context.Context, st store.Store, keys *seal.Keys, id format.I
 	return OwnTable{Table: table, Walked: true, Lost: err}, nil
 }
 
-func (b *rebuild) add(ctx context.Context, f packFile, t OwnTable) error {
+func (b *rebuild) add(ctx context.Context, f object.Info, t OwnTable) error {
 	if errors.Is(t.Lost, store.ErrNotExist) {
 		return nil
 	}
 	if t.Lost != nil && b.whole {
-		b.x.note("pack %s is not whole, and no index names it: it is left unchanged", f.id)
+		b.x.note("pack %s is not whole, and no index names it: it is left unchanged", f.ID)
 		return nil
 	}
 	if t.Lost != nil {
-		b.result.Damaged = append(b.result.Damaged, f.id)
-		b.x.note("pack %s is damaged, %d of its frames can be read: %v", f.id, len(t.Table.Frames), t.Lost)
+		b.result.Damaged = append(b.result.Damaged, f.ID)
+		b.x.note("pack %s is damaged, %d of its frames can be read: %v", f.ID, len(t.Table.Frames), t.Lost)
 	}
 	if len(t.Table.Frames) == 0 {
 		return nil
@@ -179,7 +165,7 @@ func (b *rebuild) add(ctx context.Context, f packFile, t OwnTable) error {
 	if t.Walked {
 		b.result.Walked++
 	}
-	b.seg.Packs = append(b.seg.Packs, index.Pack{ID: f.id, Size: uint64(f.size), Table: t.Table})
+	b.seg.Packs = append(b.seg.Packs, index.Pack{ID: f.ID, Size: uint64(f.Size), Table: t.Table})
 	for i := range t.Table.Frames {
 		b.blobs += len(t.Table.Frames[i].Blobs)
 	}

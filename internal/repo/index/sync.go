@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -31,7 +30,7 @@ const (
 type syncRun struct {
 	x          *Index
 	cache      *Cache
-	listed     []segmentFile
+	listed     []object.Info
 	there      map[format.ID]int64    // size of each listed segment
 	merged     map[format.ID]bool     // in the cache
 	superseded map[format.ID]bool     // replaced by another segment
@@ -39,12 +38,6 @@ type syncRun struct {
 	stale      []format.ID            // superseded segments whose content the cache holds
 	moved      bool                   // a listed segment is gone
 	packs      map[format.ID]bool     // on the target; nil: every named pack counts
-}
-
-type segmentFile struct {
-	id       format.ID
-	size     int64
-	modified time.Time
 }
 
 // syncLocked synchronises until no part of the cache is lost meanwhile.
@@ -154,23 +147,16 @@ func (s *syncRun) compare(ctx context.Context) (vanished []format.ID, err error)
 	s.listed = nil
 	clear(s.damaged)
 	s.there = make(map[format.ID]int64)
-	for info, err := range s.x.st.List(ctx, store.Index) {
+	for info, err := range object.Each(ctx, s.x.st, store.Index) {
 		if err != nil {
-			return nil, fmt.Errorf("list index: %w", err)
+			return nil, err
 		}
-		if id, err := format.ParseID(info.Name.ID); err == nil {
-			s.listed = append(s.listed, segmentFile{id, info.Size, info.Modified})
-			s.there[id] = info.Size
-		}
+		s.listed = append(s.listed, info)
+		s.there[info.ID] = info.Size
 	}
 	// Oldest first: of several locations of a blob the one merged last counts, and a blob is stored again only if its
 	// older location was lost.
-	slices.SortFunc(s.listed, func(a, b segmentFile) int {
-		if d := a.modified.Compare(b.modified); d != 0 {
-			return d
-		}
-		return a.id.Compare(b.id)
-	})
+	slices.SortFunc(s.listed, object.Info.Older)
 	known, err := s.cache.Segments()
 	if err != nil {
 		return nil, fmt.Errorf("list segments in the cache: %w", err)
@@ -195,62 +181,36 @@ func (s *syncRun) compare(ctx context.Context) (vanished []format.ID, err error)
 	return vanished, nil
 }
 
-// loadedSegment is a segment, or the reason why it cannot be read.
-type loadedSegment struct {
-	seg *index.Segment
-	err error
-}
-
 // mergeNew reads the segments that the cache lacks, a few at a time, and merges them.
 func (s *syncRun) mergeNew(ctx context.Context) error {
-	var unknown []segmentFile
-	largest := int64(0)
-	for _, f := range s.listed {
-		if _, damaged := s.damaged[f.id]; !damaged && !s.merged[f.id] {
-			unknown, largest = append(unknown, f), max(largest, f.size)
-		}
-	}
-	return object.InOrder(ctx, len(unknown), object.Ahead(largest),
-		func(ctx context.Context, i int) (loadedSegment, error) {
-			seg, err := s.x.loadSegment(ctx, unknown[i])
-			if err != nil && !object.IsDamage(err) && !errors.Is(err, store.ErrNotExist) {
-				return loadedSegment{}, err
-			}
-			if _, doubted := s.x.doubted[unknown[i].id]; err == nil && !doubted { // one that is intact is not read again
-				seg.Stored = unknown[i].size
-			}
-			return loadedSegment{seg, err}, nil
-		},
-		func(i int, l loadedSegment) error { return s.merge(unknown[i].id, l) })
+	unknown := slices.DeleteFunc(slices.Clone(s.listed), func(info object.Info) bool {
+		_, damaged := s.damaged[info.ID]
+		return damaged || s.merged[info.ID]
+	})
+	segments := object.Segments{Store: s.x.st, Keys: s.x.keys, Width: object.Ahead}
+	return segments.Each(ctx, unknown, s.merge)
 }
 
-func (x *Index) loadSegment(ctx context.Context, f segmentFile) (*index.Segment, error) {
-	name := object.Named(store.Index, f.id)
-	plain, err := object.Load(ctx, x.st, x.keys, name, f.size)
-	if err != nil {
-		return nil, err
+func (s *syncRun) merge(info object.Info, seg *index.Segment, err error) error {
+	id := info.ID
+	if _, doubted := s.x.doubted[id]; err == nil && !doubted { // one that is intact is not read again
+		seg.Stored = info.Size
 	}
-	seg, err := index.Decode(plain)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name.Path(), err)
-	}
-	return seg, nil
-}
-
-func (s *syncRun) merge(id format.ID, l loadedSegment) error {
 	switch {
+	case err != nil && !object.IsDamage(err) && !errors.Is(err, store.ErrNotExist):
+		return err
 	case s.superseded[id]:
 		// Recorded without its packs, so that the next sync does not read it.
-		l.seg = &index.Segment{}
-	case errors.Is(l.err, store.ErrNotExist):
+		seg = &index.Segment{}
+	case errors.Is(err, store.ErrNotExist):
 		s.moved = true
 		return nil // removed since it was listed, and replaced by another
-	case l.err != nil:
+	case err != nil:
 		s.damaged[id] = struct{}{}
 		return nil
 	}
 	var superseded []format.ID // recorded with it, so that none comes back while it is merged
-	for _, old := range l.seg.Supersedes {
+	for _, old := range seg.Supersedes {
 		if s.merged[old] && !s.superseded[old] {
 			s.stale = append(s.stale, old)
 		}
@@ -260,8 +220,8 @@ func (s *syncRun) merge(id format.ID, l loadedSegment) error {
 			superseded = append(superseded, old)
 		}
 	}
-	s.leaveOut(l.seg)
-	if err := s.cache.Merge(id, l.seg, superseded...); err != nil {
+	s.leaveOut(seg)
+	if err := s.cache.Merge(id, seg, superseded...); err != nil {
 		return fmt.Errorf("merge index segment %s into the cache: %w", id.Short(), err)
 	}
 	s.merged[id] = true
@@ -322,13 +282,11 @@ func (s *syncRun) rebuildLost(ctx context.Context, vanished []format.ID, mode sy
 
 func (x *Index) listPacks(ctx context.Context) (map[format.ID]bool, error) {
 	there := make(map[format.ID]bool)
-	for info, err := range x.st.List(ctx, store.Pack) {
+	for info, err := range object.Each(ctx, x.st, store.Pack) {
 		if err != nil {
-			return nil, fmt.Errorf("list packs: %w", err)
+			return nil, err
 		}
-		if id, err := format.ParseID(info.Name.ID); err == nil {
-			there[id] = true
-		}
+		there[info.ID] = true
 	}
 	return there, nil
 }

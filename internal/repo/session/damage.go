@@ -46,15 +46,13 @@ func (s *Session) LostPacks(ctx context.Context) ([]format.ID, error) {
 	}
 	there := make(map[format.ID]int64, len(named))
 	strays := false
-	for info, err := range s.to.Store.List(ctx, store.Pack) {
+	for info, err := range object.Each(ctx, s.to.Store, store.Pack) {
 		if err != nil {
-			return nil, fmt.Errorf("list packs: %w", err)
+			return nil, err
 		}
-		if id, err := format.ParseID(info.Name.ID); err == nil {
-			there[id] = info.Size
-			_, had := expected[id]
-			strays = strays || !had && info.Modified.Before(s.lease.began)
-		}
+		there[info.ID] = info.Size
+		_, had := expected[info.ID]
+		strays = strays || !had && info.Modified.Before(s.lease.began)
 	}
 	if strays {
 		if err := s.putBack(ctx); err != nil {

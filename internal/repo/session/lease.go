@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/lease"
@@ -347,13 +348,11 @@ func (s *Session) recheck(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for info, err := range s.st.List(ctx, store.Pack) {
+	for info, err := range object.Each(ctx, s.st, store.Pack) {
 		if err != nil {
-			return fmt.Errorf("list packs: %w", err)
+			return err
 		}
-		if id, err := format.ParseID(info.Name.ID); err == nil {
-			delete(missing, id)
-		}
+		delete(missing, info.ID)
 	}
 	for id := range missing {
 		return fmt.Errorf("pack %s is gone: %w", id.Short(), ErrLeaseLost)

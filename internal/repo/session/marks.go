@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/lease"
@@ -114,13 +115,11 @@ func PublishedLate(sn *snapshot.Snapshot, published time.Time) bool {
 // damage marks see Suspect.
 func (s *Session) FilterParents(ctx context.Context) (func(format.ID, *snapshot.Snapshot) bool, error) {
 	there := make(map[format.ID]time.Time)
-	for info, err := range s.st.List(ctx, store.Snapshot) {
+	for info, err := range object.Each(ctx, s.st, store.Snapshot) {
 		if err != nil {
-			return nil, fmt.Errorf("list snapshots: %w", err)
+			return nil, err
 		}
-		if id, err := format.ParseID(info.Name.ID); err == nil {
-			there[id] = info.Modified
-		}
+		there[info.ID] = info.Modified
 	}
 	return func(id format.ID, sn *snapshot.Snapshot) bool {
 		published, ok := there[id]

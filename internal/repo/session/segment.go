@@ -73,17 +73,13 @@ func (s *Session) writeSegment(ctx context.Context, packs []index.Pack) (err err
 	}
 	start := s.opt.Tuning.Now()
 	seg := &index.Segment{Packs: packs}
-	data, id, err := object.Seal(s.to.Keys, store.Index, index.Encode(nil, seg))
-	if err != nil {
-		return fmt.Errorf("seal index segment: %w", err)
+	id, size, err := object.PutSegment(ctx, s.st, s.to.Keys, seg, s.opt.Verify != VerifyOff)
+	if err = s.removed(ctx, err); err != nil {
+		return err
 	}
-	err = s.removed(ctx, object.Put(ctx, s.st, object.Named(store.Index, id), data, s.opt.Verify != VerifyOff))
-	if err != nil {
-		return fmt.Errorf("store index segment: %w", err)
-	}
-	s.stored(store.Index, len(data), start)
-	s.files.add(store.Index, id, len(data))
-	seg.Stored = int64(len(data))
+	s.stored(store.Index, int(size), start)
+	s.files.add(store.Index, id, int(size))
+	seg.Stored = size
 	if err := s.to.Index.Merge(id, seg); err != nil {
 		return fmt.Errorf("merge index segment into the cache: %w", err)
 	}
