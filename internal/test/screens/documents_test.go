@@ -41,5 +41,5 @@ func (s screens) documents() {
 			}
 		}
 	}
-	require.Greater(s.t, count, 10)
+	require.Greater(s.t, count, 9)
 }
