@@ -1,6 +1,16 @@
 package testkit
 
-import "golang.org/x/sys/unix"
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
 
 // The flags of chflags(2) that tests set.
 const (
@@ -52,10 +62,94 @@ func readXattrs(dir int, name string) (map[string]string, error) {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	return collectXattrs(
+	all, err := collectXattrs(
 		func(p []byte) (int, error) { return unix.Flistxattr(fd, p) },
 		func(key string, p []byte) (int, error) { return unix.Fgetxattr(fd, key, p) })
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range []string{"com.apple.provenance", "com.apple.macl", "com.apple.rootless"} {
+		delete(all, key) // the system sets them
+	}
+	acl, err := readACL(fd)
+	if acl != "" {
+		if all == nil {
+			all = map[string]string{}
+		}
+		all["ACL"] = acl
+	}
+	return all, err
 }
+
+// attributeList calls the getattrlist family for one attribute of an open object: struct attrlist of sys/attr.h.
+func attributeList(call uintptr, fd int, attribute uint32, buf []byte) error {
+	list := struct {
+		bitmaps, _                         uint16
+		common, volume, dir, file, forking uint32
+	}{bitmaps: 5, common: attribute}
+	_, _, errno := unix.Syscall6(call, uintptr(fd), uintptr(unsafe.Pointer(&list)), uintptr(unsafe.Pointer(&buf[0])),
+		uintptr(len(buf)), 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// readACL returns the entries of the access control list, as struct kauth_acl of sys/kauth.h; "" if there is none. The
+// buffer has its length, then offset and length of a struct kauth_filesec, which begins with a number and two IDs.
+func readACL(fd int) (string, error) {
+	const ids = 4 + 16 + 16
+	buf := make([]byte, 16<<10)
+	err := attributeList(unix.SYS_FGETATTRLIST, fd, unix.ATTR_CMN_EXTENDED_SECURITY, buf)
+	if errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.EINVAL) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read ACL: %w", err)
+	}
+	at, size := 4+int(int32(binary.LittleEndian.Uint32(buf[4:]))), int(binary.LittleEndian.Uint32(buf[8:]))
+	if size <= ids {
+		return "", nil
+	}
+	return string(buf[at+ids : at+size]), nil
+}
+
+// addACL uses the path, which must be short enough.
+func addACL(_ int, path, _, entry string) error {
+	if out, err := exec.Command("/bin/chmod", "-h", "+a", entry, path).CombinedOutput(); err != nil {
+		return fmt.Errorf("chmod +a: %w: %s", err, out)
+	}
+	return nil
+}
+
+// compress has the file system compress a file, as the system does with those that it installs (decmpfs).
+func compress(path string) error {
+	made := path + ".compressed"
+	if out, err := exec.Command("/usr/bin/ditto", "--hfsCompression", path, made).CombinedOutput(); err != nil {
+		return fmt.Errorf("ditto: %w: %s", err, out)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(made, &st); err != nil {
+		return err
+	}
+	if st.Flags&unix.UF_COMPRESSED == 0 {
+		return errors.Join(errors.New("ditto did not compress it"), os.Remove(made))
+	}
+	return os.Rename(made, path)
+}
+
+func setBirth(dir int, name string, at time.Time) error {
+	fd, err := openItself(dir, name)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	buf := binary.LittleEndian.AppendUint64(nil, uint64(at.Unix())) // struct timespec
+	buf = binary.LittleEndian.AppendUint64(buf, uint64(at.Nanosecond()))
+	return attributeList(unix.SYS_FSETATTRLIST, fd, unix.ATTR_CMN_CRTIME, buf)
+}
+
+func birth(st *unix.Stat_t) unix.Timespec { return st.Btim }
 
 func readFlags(_ int, _ string, st *unix.Stat_t) (uint32, error) {
 	return st.Flags & settableFlags, nil

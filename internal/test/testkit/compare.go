@@ -25,6 +25,7 @@ const (
 	AspectSparse                       // space taken on disk, roughly
 	AspectFlags                        // inode flags a user can set, of files and directories
 	AspectDevice                       // major and minor number
+	AspectBirth                        // birth time of files and directories, on macOS
 )
 
 // CompareOptions narrows a comparison. The zero value compares everything.
@@ -179,6 +180,9 @@ func (c *comparison) stats(path string, kind uint32, st [2]*unix.Stat_t) {
 	}
 	if c.looksAt(times) && a.Mtim != b.Mtim {
 		c.differ(path, "mtime %d.%09d, %d.%09d", a.Mtim.Sec, a.Mtim.Nsec, b.Mtim.Sec, b.Mtim.Nsec)
+	}
+	if keeps := kind == unix.S_IFDIR || kind == unix.S_IFREG; keeps && c.looksAt(AspectBirth) && birth(a) != birth(b) {
+		c.differ(path, "birth time %v, %v", birth(a), birth(b))
 	}
 	if device := kind == unix.S_IFCHR || kind == unix.S_IFBLK; device && c.looksAt(AspectDevice) && a.Rdev != b.Rdev {
 		c.differ(path, "device %d:%d, %d:%d", unix.Major(uint64(a.Rdev)), unix.Minor(uint64(a.Rdev)),

@@ -60,6 +60,11 @@ type With struct {
 	Mtime  time.Time
 	Xattrs map[string]string
 	Flags  uint32 // inode flags: FS_IOC_SETFLAGS bits on Linux, st_flags on macOS; added to those that are set
+	ACL    string // one entry of an access control list: of setfacl -m on Linux, of chmod +a on macOS
+
+	// The rest is refused on Linux.
+	Birth      time.Time
+	Compressed bool // by the file system: a File of a few KiB or more
 }
 
 func (Dir) entry()      {}

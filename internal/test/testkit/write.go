@@ -132,6 +132,9 @@ func (w *writer) decorate(dir int, path, name string, e Entry) {
 	if d, ok := bare.(Dir); ok {
 		w.descend(dir, path, name, d, w.decorate)
 	}
+	if with.Compressed {
+		w.refuse(path, "compress", compress(path))
+	}
 	if o := with.Owner; o != nil {
 		w.refuse(path, "set owner", unix.Fchownat(dir, name, int(o.UID), int(o.GID), unix.AT_SYMLINK_NOFOLLOW))
 	}
@@ -141,9 +144,15 @@ func (w *writer) decorate(dir int, path, name string, e Entry) {
 	if _, isLink := bare.(Symlink); with.Mode != 0 && !isLink {
 		w.refuse(path, "set mode", unix.Fchmodat(dir, name, with.Mode&0o7777, 0))
 	}
+	if with.ACL != "" { // refines the mode
+		w.refuse(path, "set ACL", addACL(dir, path, name, with.ACL))
+	}
 	if !with.Mtime.IsZero() {
 		ts := unix.Timespec{Sec: with.Mtime.Unix(), Nsec: int64(with.Mtime.Nanosecond())}
 		w.refuse(path, "set mtime", unix.UtimesNanoAt(dir, name, []unix.Timespec{ts, ts}, unix.AT_SYMLINK_NOFOLLOW))
+	}
+	if !with.Birth.IsZero() { // an earlier mtime moves it
+		w.refuse(path, "set birth time", setBirth(dir, name, with.Birth))
 	}
 	if with.Flags != 0 {
 		w.refuse(path, "set flags", addFlags(dir, name, with.Flags))

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
@@ -44,7 +43,7 @@ func BehindGates(t *testing.T, files map[string]int) *Guarded {
 		_, err = f.Write(testkit.Noise(uint64(len(name)*1000+size), size))
 		require.NoError(t, err)
 		require.NoError(t, f.Sync())
-		require.NoError(t, unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)) // so that reading it is I/O
+		require.NoError(t, Forget(f)) // so that reading it is I/O
 		require.NoError(t, f.Close())
 	}
 	st, err := local.Create(filepath.Join(dir, "repo"), g.Target.Pass(g.Client))

@@ -107,7 +107,7 @@ func chill(t *testing.T, root string) {
 			return err
 		}
 		defer f.Close()
-		return unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
+		return kit.Forget(f)
 	}))
 }
 
