@@ -144,7 +144,7 @@ func (p *pipeline) soFar(ctx context.Context) (root format.ID, held amount, each
 // soFar makes the tree of what is stored of a directory in work. It notes what that is for the places at and below it
 // that are in work.
 func (j *dirWork) soFar(ctx context.Context, inWork map[*place]amount) (root format.ID, held amount, err error) {
-	s := &stored{finisher: finisher{ledger: j.flow.deps.ledger, job: j}, inWork: map[int]*child{}}
+	s := &stored{finisher: finisher{ledger: j.flow.deps.ledger, work: j}, inWork: map[int]*child{}}
 	slot := 0
 	for i := range j.dir.Entries {
 		if slot < len(j.dir.Subdirs) && int(j.dir.Subdirs[slot]) == i {
@@ -204,12 +204,12 @@ func (s *stored) Name(k int) (name string, ok bool) {
 	if k == len(s.entries) {
 		return "", false
 	}
-	return s.job.dir.Entries[s.entries[k]].Name, true
+	return s.work.dir.Entries[s.entries[k]].Name, true
 }
 
 // Node makes the node of entry k of those that are stored.
 func (s *stored) Node(k int, old, n *tree.Node) (keep bool, err error) {
-	i, subdirs := s.entries[k], s.job.dir.Subdirs
+	i, subdirs := s.entries[k], s.work.dir.Subdirs
 	if err := s.describe(int(i), old, n); err != nil {
 		return false, err
 	}
@@ -217,11 +217,11 @@ func (s *stored) Node(k int, old, n *tree.Node) (keep bool, err error) {
 	if !isDir {
 		return true, nil
 	}
-	c := &s.job.children[slot]
+	c := &s.work.children[slot]
 	if c.work != nil {
 		c = s.inWork[slot]
 	}
-	c.complete(n, s.job.compared.Reuses(int(i)))
+	c.complete(n, s.work.compared.Reuses(int(i)))
 	return true, nil
 }
 

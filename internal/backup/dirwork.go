@@ -30,7 +30,7 @@ type dirWork struct {
 	tree    format.ID    // set when finished
 }
 
-// child is a subdirectory in its parent's job: zero, the work on it, or the result when it has finished.
+// child is a subdirectory in its parent's work: zero, the work on it, or the result when it has finished.
 type child struct {
 	work       *dirWork // while it is in work
 	tree       format.ID
@@ -42,7 +42,7 @@ type child struct {
 
 // newDirWork returns the work on a scanned directory.
 func (p *pipeline) newDirWork(d *scan.Directory) *dirWork {
-	j, ok := p.jobs.Get().(*dirWork)
+	j, ok := p.idle.Get().(*dirWork)
 	if !ok {
 		j = &dirWork{}
 	}
@@ -82,7 +82,7 @@ func (p *pipeline) begun(j *dirWork) {
 	}
 }
 
-// ended puts the result of j into its parent's job, and into its place.
+// ended puts the result of j into its parent's work, and into its place.
 func (p *pipeline) ended(j *dirWork) {
 	if p.partial() {
 		p.mu.Lock()
@@ -124,8 +124,8 @@ func (j *dirWork) release() {
 		j.children = nil
 		return
 	}
-	// Most directories are unchanged and have no subdirectories. Only the caller refers to the job of such a one.
+	// Most directories are unchanged and have no subdirectories. Only the caller refers to the work on such a one.
 	p := j.flow
 	*j = dirWork{}
-	p.jobs.Put(j)
+	p.idle.Put(j)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// finish sets the tree of a job all of whose parts have ended.
+// finish sets the tree of a directory all of whose parts have ended.
 func (p *pipeline) finish(ctx context.Context, j *dirWork) error {
 	if stop := context.Cause(ctx); stop != nil {
 		return stop // entries that were not read for that reason look as if they were not there
@@ -30,7 +30,7 @@ func (p *pipeline) finish(ctx context.Context, j *dirWork) error {
 		return nil
 	}
 	old, err := c.OldRoot()
-	f := &finisher{ledger: p.deps.ledger, job: j}
+	f := &finisher{ledger: p.deps.ledger, work: j}
 	if err == nil {
 		j.tree, err = p.save.Tree(ctx, p.deps.load, old, f)
 	}
@@ -58,7 +58,7 @@ func (j *dirWork) treeError(err error) error {
 // and read of any other.
 type finisher struct {
 	ledger *report.Ledger
-	job    *dirWork
+	work   *dirWork
 	slot   int // of the next subdirectory
 	born   tree.Time
 	tally  report.Tally
@@ -66,7 +66,7 @@ type finisher struct {
 
 // Name returns the name of entry i.
 func (f *finisher) Name(i int) (name string, ok bool) {
-	entries := f.job.dir.Entries
+	entries := f.work.dir.Entries
 	if i == len(entries) {
 		return "", false
 	}
@@ -76,7 +76,7 @@ func (f *finisher) Name(i int) (name string, ok bool) {
 // Node makes the node of entry i. An entry that is left out makes the directory racy: its name was digested, and if it
 // comes back with the same times it must be read.
 func (f *finisher) Node(i int, old, n *tree.Node) (keep bool, err error) {
-	j, e, same := f.job, &f.job.dir.Entries[i], f.job.compared.Reuses(i)
+	j, e, same := f.work, &f.work.dir.Entries[i], f.work.compared.Reuses(i)
 	var c *child
 	if e.Dataless && !same {
 		f.gone(e, old, same)
@@ -126,9 +126,9 @@ func (c *child) complete(n *tree.Node, same bool) {
 
 // gone leaves out an entry that vanished before it was read, and takes it out of those that were compared.
 func (f *finisher) gone(e *scan.Entry, old *tree.Node, same bool) {
-	f.job.compared.Racy = true
-	f.job.held.drop(e.Type, e.Size)
-	if p := f.job.place.at(e.Name); p != nil && p.source {
+	f.work.compared.Racy = true
+	f.work.held.drop(e.Type, e.Size)
+	if p := f.work.place.at(e.Name); p != nil && p.source {
 		p.found, p.amount = false, amount{}
 	}
 	group := &f.ledger.Others
@@ -140,7 +140,7 @@ func (f *finisher) gone(e *scan.Entry, old *tree.Node, same bool) {
 	}
 	const less = ^uint64(0)
 	switch {
-	case f.job.compared.AllNew:
+	case f.work.compared.AllNew:
 		group.New.Add(less)
 	case same:
 		group.Unmodified.Add(less)
@@ -155,31 +155,31 @@ func (f *finisher) gone(e *scan.Entry, old *tree.Node, same bool) {
 // Rejected drops the attributes of a node that are too large. A node that is invalid is left out, so that it does not
 // cost the others their place in the snapshot.
 func (f *finisher) Rejected(n *tree.Node, reason error) (again bool) {
-	f.job.compared.Racy = true
-	path := f.job.dir.Join(n.Name)
+	f.work.compared.Racy = true
+	path := f.work.dir.Join(n.Name)
 	if errors.Is(reason, tree.ErrTooLarge) && n.Xattrs != nil {
 		f.ledger.Fail(path, "keep extended attributes", reason)
 		n.Xattrs, n.Recheck = nil, true
 		return true
 	}
 	f.ledger.Fail(path, "keep", reason)
-	f.job.held.drop(n.Type, n.Size)
-	f.job.held.failed++
+	f.work.held.drop(n.Type, n.Size)
+	f.work.held.failed++
 	return false
 }
 
 // describe fills n with the old node of an unchanged entry, or with what was scanned and read.
 func (f *finisher) describe(i int, old, n *tree.Node) error {
-	if f.job.compared.Reuses(i) {
+	if f.work.compared.Reuses(i) {
 		if old == nil {
 			return errors.New("the tree compared with has changed meanwhile")
 		}
 		*n = *old
 		return nil
 	}
-	e, r := &f.job.dir.Entries[i], &f.job.reading.Results[i]
+	e, r := &f.work.dir.Entries[i], &f.work.reading.Results[i]
 	*n = tree.Node{
-		Name: e.Name, Type: e.Type, Mode: uint32(e.Mode), UID: e.UID, GID: e.GID, Inode: compare.Inode(e, f.job.dir),
+		Name: e.Name, Type: e.Type, Mode: uint32(e.Mode), UID: e.UID, GID: e.GID, Inode: compare.Inode(e, f.work.dir),
 		ModTime: e.ModTime(), Changed: e.Changed(), Outcome: r.Outcome,
 		FS: compare.FS(e), Mount: e.Mount(),
 	}
@@ -213,7 +213,7 @@ func (f *finisher) countContent(n, old *tree.Node) {
 	same := old != nil && old.Type == n.Type && sameContent(&n.Content, &old.Content) && n.Target == old.Target
 	switch {
 	case same && n.Type == tree.File && sameMetadata(n, old):
-		if f.job.compared.AllNew {
+		if f.work.compared.AllNew {
 			return
 		}
 		f.tally.Objects.Unchanged++
@@ -225,9 +225,9 @@ func (f *finisher) countContent(n, old *tree.Node) {
 		f.tally.Objects.BackedUp++
 		switch {
 		case old == nil && n.Type != tree.Dir:
-			f.job.held.fresh++
+			f.work.held.fresh++
 		case old != nil && old.Type == tree.File && n.Type == tree.File:
-			f.job.held.rewritten++
+			f.work.held.rewritten++
 		}
 	}
 }
@@ -237,13 +237,13 @@ func (f *finisher) without(n, old *tree.Node) {
 	if n.Type == tree.Dir {
 		return
 	}
-	h := &f.job.held
+	h := &f.work.held
 	h.drop(n.Type, n.Size)
 	h.failed++
 	if old != nil && old.Outcome < tree.Skipped {
 		h.unread++
 	}
-	if p := f.job.place.at(n.Name); p != nil && p.source {
+	if p := f.work.place.at(n.Name); p != nil && p.source {
 		p.amount = amount{failed: 1}
 	}
 }
@@ -261,7 +261,7 @@ func (f *finisher) failed(n, old *tree.Node) {
 		return
 	}
 	group := &f.ledger.Files.New
-	if old != nil && !f.job.compared.AllNew {
+	if old != nil && !f.work.compared.AllNew {
 		group = &f.ledger.Files.Changed
 	}
 	group.Add(^uint64(0))

@@ -1,14 +1,14 @@
 // Package backup makes snapshots. The flow, with the package of each stage below it:
 //
-//	            Directory             Batch            Piece              chunks
+//	            Directory             Portion          Piece              chunks
 //	scan.Walk ───────────► visitor ─────────► readers ─────────► workers ───────► repo.Session
 //	backup/scan        backup/compare       backup/read        backup/save       frames, packs
 //	names, status      states of entries,   open, read,        cut, hash,
 //	                   entries to read      changes, links     deduplicate
 //
-//	Each directory is a job (job.go). The last of its batches and subdirectories to end finishes it:
+//	Each directory is a dirWork (dirwork.go). The last of its batches and subdirectories to end finishes it:
 //	finish.go   compare.Finish ─┬─► unchanged: the tree it had ────┐
-//	                            └─► save.Tree: nodes ► tree pages ─┴─► tree ID ► the parent's job ► … ► root ► snapshot
+//	                            └─► save.Tree: nodes ► tree pages ─┴─► tree ID ► the parent ► … ► root ► snapshot
 //
 // The stages do not call one another. This package hands their results on: visitor.go from scan to compare and read,
 // process.go from read to save, finish.go from all of them to save. compare and read work on scan.Directory and
@@ -76,13 +76,13 @@ type pipeline struct {
 	read    *read.Stage
 	save    *save.Saver
 
-	batches  chan *read.Batch
+	portions chan *read.Portion
 	queueing sync.Mutex // while the batches of one directory are sent
 	pieces   chan *read.Piece
 	readers  pool
 	workers  pool
 	memory   read.Memory
-	jobs     sync.Pool // of *job
+	idle     sync.Pool // of *dirWork
 	owners   owners
 	root     *dirWork
 	mu       sync.Mutex   // guards top, and dirWork.stored and children of a run with checkpoints
@@ -145,8 +145,8 @@ func newPipeline(d deps, src Source, par Parallel, parent Parent) (*pipeline, er
 	}
 	p := &pipeline{
 		deps: d, src: src, par: par, parent: parent,
-		batches: make(chan *read.Batch, 2*par.Readers.Most),
-		pieces:  make(chan *read.Piece, par.Compressors.Most),
+		portions: make(chan *read.Portion, 2*par.Readers.Most),
+		pieces:   make(chan *read.Piece, par.Compressors.Most),
 	}
 	size := read.PieceSize + read.SmallFile + cutter.Max()
 	count := 2*par.Readers.Most + 2*par.Compressors.Most
@@ -192,7 +192,7 @@ func (p *pipeline) run(ctx context.Context) error {
 	scanning, scanned := context.WithCancel(ctx)
 	defer scanned()
 	group.Go(func() error {
-		defer close(p.batches)
+		defer close(p.portions)
 		defer p.readers.Close()
 		defer scanned()
 		return p.walk(ctx)
@@ -211,7 +211,7 @@ func (p *pipeline) run(ctx context.Context) error {
 		return nil
 	})
 	if err := group.Wait(); err != nil {
-		for b := range p.batches { // queued, and not read
+		for b := range p.portions { // queued, and not read
 			b.Release()
 		}
 		return err
@@ -242,22 +242,22 @@ func (p *pipeline) reader(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, r.Close()) }()
 	defer clock.Stop()
 	clock.Enter(report.WaitScan)
-	return receive(p.batches, &p.readers, func(b *read.Batch) error {
+	return receive(p.portions, &p.readers, func(b *read.Portion) error {
 		defer clock.Enter(report.WaitScan)
 		return r.Read(ctx, b)
 	})
 }
 
 // Queue hands a batch to the readers.
-func (p *pipeline) Queue(ctx context.Context, b *read.Batch) error { return send(ctx, p.batches, b) }
+func (p *pipeline) Queue(ctx context.Context, b *read.Portion) error { return send(ctx, p.portions, b) }
 
 // Send hands a piece to the workers.
 func (p *pipeline) Send(ctx context.Context, piece *read.Piece) error {
 	return send(ctx, p.pieces, piece)
 }
 
-// NewFile returns where the chunks of a large file are collected.
-func (p *pipeline) NewFile() read.File { return p.save.NewFile() }
+// NewChunks returns where the chunks of a large file are collected.
+func (p *pipeline) NewChunks() read.Chunks { return p.save.NewChunks() }
 
 func (p *pipeline) result() *result {
 	users, groups := p.owners.names()

@@ -70,7 +70,7 @@ func (s *Stdin) run(ctx context.Context, d deps, par Parallel) (*result, error) 
 func (p *pipeline) stream(ctx context.Context, r io.Reader) (content tree.Content, size uint64, err error) {
 	clock := p.deps.ledger.Worker("reader")
 	defer clock.Stop()
-	c, file, parts := p.save.NewChunker(clock), p.save.NewFile(), 0
+	c, file, parts := p.save.NewChunker(clock), p.save.NewChunks(), 0
 	buf := make([]byte, p.memory.Buffers.Size())
 	for filled, final := 0, false; !final; {
 		if err := context.Cause(ctx); err != nil {

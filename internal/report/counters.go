@@ -162,7 +162,7 @@ type Tally struct {
 type Totals struct {
 	Tally
 	Packs     PacksOf[uint64]
-	Job       Job
+	Job       Kind
 	Phase     Phase
 	Start     time.Time
 	Elapsed   time.Duration

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// Job is the kind of work a Ledger is kept for; it decides which lines a report has.
-type Job uint8
+// Kind is the kind of work a Ledger is kept for; it decides which lines a report has.
+type Kind uint8
 
 // The jobs.
 const (
-	Backup Job = iota
+	Backup Kind = iota
 	Restore
 	Check
 	Prune
@@ -60,7 +60,7 @@ type Ledger struct {
 	Trees               Trees
 	Packs               Packs
 
-	job   Job
+	job   Kind
 	now   func() time.Time
 	start time.Time
 
@@ -89,7 +89,7 @@ type Ledger struct {
 func New(now func() time.Time) *Ledger { return NewJob(Backup, now) }
 
 // NewJob returns the ledger of a job that begins now.
-func NewJob(job Job, now func() time.Time) *Ledger {
+func NewJob(job Kind, now func() time.Time) *Ledger {
 	return &Ledger{job: job, now: now, start: now(), clocks: make(map[*Clock]struct{})}
 }
 

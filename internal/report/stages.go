@@ -87,7 +87,7 @@ func (p Phase) String() string {
 	return "unknown phase"
 }
 
-func (j Job) String() string {
+func (j Kind) String() string {
 	switch j {
 	case Backup:
 		return "backup"

@@ -57,7 +57,7 @@ func (l *Ledger) stepTotals() StepTotals {
 func (t *Totals) Running() time.Duration { return t.Elapsed - t.Step.Since }
 
 // stepwise reports whether a job counts by steps, and nothing as a whole.
-func (j Job) stepwise() bool { return j == Prune || j == Copy }
+func (j Kind) stepwise() bool { return j == Prune || j == Copy }
 
 // Counts reports whether something is counted now: a phase of such a job that is no step has nothing to count.
 func (t *Totals) Counts() bool { return !t.Job.stepwise() || t.Step.Number > 0 }

@@ -44,7 +44,7 @@ func (r *Reader) large(ctx context.Context, d *Dir, handle *localfs.Dir, i uint3
 			s.unreadable(d, i, statusOp, err)
 			return s.finishFile(ctx, d, i)
 		}
-		a := &attempt{reader: r, dir: d, entry: i, file: f, out: s.Flow.NewFile()}
+		a := &attempt{reader: r, dir: d, entry: i, file: f, out: s.Flow.NewChunks()}
 		n, err := a.read(ctx, before.Size)
 		if stop := context.Cause(ctx); stop != nil {
 			return stop
@@ -81,7 +81,7 @@ func (s *Stage) finishFile(ctx context.Context, d *Dir, i uint32) error {
 }
 
 // assemble turns the chunks of a whole file into its content.
-func (s *Stage) assemble(ctx context.Context, d *Dir, i uint32, f File) error {
+func (s *Stage) assemble(ctx context.Context, d *Dir, i uint32, f Chunks) error {
 	content, err := f.Content()
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ type attempt struct {
 	dir    *Dir
 	entry  uint32
 	file   *localfs.File
-	out    File
+	out    Chunks
 	seq    int
 	carry  []byte // behind the last cut of the previous buffer
 }

@@ -48,7 +48,7 @@ func stale(o *opened, w *localfs.BatchFile) bool {
 }
 
 // readAgain opens a stale file with a status call and reads it. It returns false if the outcome is recorded already.
-func (r *Reader) readAgain(ctx context.Context, b *Batch, o *opened, w *localfs.BatchFile,
+func (r *Reader) readAgain(ctx context.Context, b *Portion, o *opened, w *localfs.BatchFile,
 	p *Piece) (openResult, bool) {
 	e, s := &b.dir.Entries[o.entry], r.stage
 	r.files.Done(o.file)

@@ -41,7 +41,7 @@ func (s *Stage) byExtent(dir *localfs.Dir) bool {
 
 // residentFirst moves the files that the page cache holds to the front of some entries of a batch, and returns how many
 // they are. Otherwise both parts keep their order. So the next stage has work while the other files wait for slots.
-func (r *Reader) residentFirst(b *Batch, entries []uint32) int {
+func (r *Reader) residentFirst(b *Portion, entries []uint32) int {
 	n := 0
 	r.absent = r.absent[:0]
 	for _, i := range entries {

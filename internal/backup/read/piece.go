@@ -15,7 +15,7 @@ type Piece struct {
 
 	dir   *Dir
 	entry uint32 // of a large file
-	file  File   // nil: small files
+	file  Chunks // nil: small files
 	seq   int
 }
 

@@ -20,8 +20,8 @@ const (
 	batchFiles = 512
 )
 
-// Batch is the unit of work of a reader: neighbouring entries of one directory, or one large file.
-type Batch struct {
+// Portion is the unit of work of a reader: neighbouring entries of one directory, or one large file.
+type Portion struct {
 	dir     *Dir
 	handle  *localfs.Dir // retained
 	entries []uint32
@@ -30,7 +30,7 @@ type Batch struct {
 }
 
 // Release closes the directory of a batch that is not read.
-func (b *Batch) Release() { b.handle.Release() }
+func (b *Portion) Release() { b.handle.Release() }
 
 // Queue queues some entries of d, no directories: small files and everything without content in batches,
 // in the order of their inodes, large files alone. It sorts entries.
@@ -38,7 +38,7 @@ func (s *Stage) Queue(ctx context.Context, d *Dir, entries []uint32) error {
 	slices.SortFunc(entries, func(a, b uint32) int {
 		return cmp.Or(cmp.Compare(d.Entries[a].Ino, d.Entries[b].Ino), cmp.Compare(a, b))
 	})
-	b := &Batch{dir: d}
+	b := &Portion{dir: d}
 	for _, i := range entries {
 		e := &d.Entries[i]
 		handle := d.Dir(e.Name)
@@ -53,7 +53,7 @@ func (s *Stage) Queue(ctx context.Context, d *Dir, entries []uint32) error {
 			if err := s.queue(ctx, b); err != nil {
 				return err
 			}
-			b = &Batch{dir: d, handle: handle}
+			b = &Portion{dir: d, handle: handle}
 		}
 		b.entries = append(b.entries, i)
 		b.large = large
@@ -64,14 +64,14 @@ func (s *Stage) Queue(ctx context.Context, d *Dir, entries []uint32) error {
 			if err := s.queue(ctx, b); err != nil {
 				return err
 			}
-			b = &Batch{dir: d, handle: handle}
+			b = &Portion{dir: d, handle: handle}
 		}
 	}
 	return s.queue(ctx, b)
 }
 
 // queue queues b, which from then on is a part of its directory.
-func (s *Stage) queue(ctx context.Context, b *Batch) error {
+func (s *Stage) queue(ctx context.Context, b *Portion) error {
 	if len(b.entries) == 0 {
 		return nil
 	}

@@ -40,7 +40,7 @@ func (s *Stage) NewReader(clock *report.Clock) *Reader {
 func (r *Reader) Close() error { return r.files.Close() }
 
 // Read reads a batch and releases it.
-func (r *Reader) Read(ctx context.Context, b *Batch) error {
+func (r *Reader) Read(ctx context.Context, b *Portion) error {
 	defer b.handle.Release()
 	if b.large {
 		r.clock.Enter(report.Read)
@@ -85,7 +85,7 @@ func (r *Reader) Read(ctx context.Context, b *Batch) error {
 
 // many reads the first of some entries into one buffer: all of them, unless the gate begins to limit the size of reads.
 // It returns how many entries it read, and a piece if there is data to store.
-func (r *Reader) many(ctx context.Context, b *Batch, entries []uint32, rest *remainder) (int, *Piece, error) {
+func (r *Reader) many(ctx context.Context, b *Portion, entries []uint32, rest *remainder) (int, *Piece, error) {
 	r.clock.Enter(report.WaitMemory)
 	buffers := r.stage.Memory.Buffers
 	buf, err := buffers.Get(ctx)
@@ -111,7 +111,7 @@ func (r *Reader) many(ctx context.Context, b *Batch, entries []uint32, rest *rem
 
 // few reads as much as the gate admits at once. While it waits at the gate it holds none of the buffers: there are
 // fewer of them than readers, and the readers of another device need them.
-func (r *Reader) few(ctx context.Context, b *Batch, entries []uint32, rest *remainder) (int, *Piece, error) {
+func (r *Reader) few(ctx context.Context, b *Portion, entries []uint32, rest *remainder) (int, *Piece, error) {
 	memory := &r.stage.Memory
 	own, err := memory.Scratch.Get(ctx)
 	if err != nil {
@@ -137,7 +137,7 @@ func (r *Reader) few(ctx context.Context, b *Batch, entries []uint32, rest *rema
 }
 
 // begin reports what is read from now on.
-func (r *Reader) begin(b *Batch, entries []uint32) {
+func (r *Reader) begin(b *Portion, entries []uint32) {
 	r.clock.Enter(report.Read)
 	r.clock.Current(func() string { return b.dir.path(entries[0]) })
 }
@@ -145,7 +145,7 @@ func (r *Reader) begin(b *Batch, entries []uint32) {
 // readGroup reads the first of some entries of a batch into p, at least one of them, and returns how many. Files are
 // opened one after the other and then read together: as many as can be in flight at once, or all, if they are read in
 // the order of their extents.
-func (r *Reader) readGroup(ctx context.Context, b *Batch, entries []uint32, p *Piece, rest *remainder) (int, error) {
+func (r *Reader) readGroup(ctx context.Context, b *Portion, entries []uint32, p *Piece, rest *remainder) (int, error) {
 	r.group, r.wholes = r.group[:0], r.wholes[:0]
 	r.started = scan.Moment(time.Now())
 	defer r.closeGroup()
@@ -208,7 +208,7 @@ func (r *Reader) closeGroup() {
 
 // open opens a small file and reserves room for it in p, or records why not. It returns false if there is no room for
 // the file in this group.
-func (r *Reader) open(ctx context.Context, b *Batch, i uint32, p *Piece, rest *remainder) (bool, error) {
+func (r *Reader) open(ctx context.Context, b *Portion, i uint32, p *Piece, rest *remainder) (bool, error) {
 	e, first := &b.dir.Entries[i], len(r.group) == 0
 	free := uint64(len(p.Buf) - p.Len)
 	if bound := b.handle.MaxIO(); bound > 0 && !first {
@@ -270,7 +270,7 @@ type remainder struct {
 	orphans []*linked // files that must be read by another of their names
 }
 
-func (r *Reader) finishRest(ctx context.Context, b *Batch, rest *remainder) error {
+func (r *Reader) finishRest(ctx context.Context, b *Portion, rest *remainder) error {
 	for _, i := range rest.grown {
 		if err := r.large(ctx, b.dir, b.handle, i); err != nil {
 			return err
@@ -285,7 +285,7 @@ func (r *Reader) finishRest(ctx context.Context, b *Batch, rest *remainder) erro
 }
 
 // finishEntry does what is left to do once a file was read or found to be unreadable. kept: it is part of a piece now.
-func (r *Reader) finishEntry(ctx context.Context, b *Batch, i uint32, state openResult, kept bool,
+func (r *Reader) finishEntry(ctx context.Context, b *Portion, i uint32, state openResult, kept bool,
 	rest *remainder) error {
 	switch state {
 	case isLarge:
@@ -311,7 +311,7 @@ func (r *Reader) send(ctx context.Context, p *Piece) error {
 }
 
 // readOther reads the metadata of an object without content.
-func (s *Stage) readOther(b *Batch, i uint32) {
+func (s *Stage) readOther(b *Portion, i uint32) {
 	e, r := &b.dir.Entries[i], &b.dir.Results[i]
 	x := r.extra()
 	switch e.Type {

@@ -26,8 +26,8 @@ type sent struct {
 	gate    *iopolicy.Gate
 }
 
-func (s *sent) Queue(context.Context, *Batch) error { return nil }
-func (s *sent) NewFile() File                       { return nil }
+func (s *sent) Queue(context.Context, *Portion) error { return nil }
+func (s *sent) NewChunks() Chunks                     { return nil }
 func (s *sent) Send(_ context.Context, p *Piece) error {
 	s.pieces, s.charged = append(s.pieces, p), append(s.charged, s.gate.Stats().Charged)
 	return nil
@@ -91,9 +91,9 @@ func TestResidentFilesComeFirst(t *testing.T) {
 	}})
 	reader := stage.NewReader(ledger.Worker("reader"))
 	defer func() { require.NoError(t, reader.Close()) }()
-	batch := func(entries ...uint32) *Batch {
+	batch := func(entries ...uint32) *Portion {
 		dir.Retain()
-		return &Batch{dir: d, handle: dir, entries: entries}
+		return &Portion{dir: d, handle: dir, entries: entries}
 	}
 	require.NoError(t, reader.Read(t.Context(), batch(0, 1))) // finds out whether reads block
 	for i := range all {

@@ -29,13 +29,13 @@ type Options struct {
 
 // Flow connects the stage with the ones around it.
 type Flow interface {
-	Queue(ctx context.Context, b *Batch) error // for a Reader
-	Send(ctx context.Context, p *Piece) error  // what a Reader has read, to be stored
-	NewFile() File                             // for the content of a large file
+	Queue(ctx context.Context, b *Portion) error // for a Reader
+	Send(ctx context.Context, p *Piece) error    // what a Reader has read, to be stored
+	NewChunks() Chunks                           // for the content of a large file
 }
 
-// File collects the chunks of a large file, whose parts are stored in any order.
-type File interface {
+// Chunks collects the chunks of a large file, whose parts are stored in any order.
+type Chunks interface {
 	Deliver(seq int, chunks []tree.Chunk) (whole bool, err error)
 	Complete(parts int) (whole bool)
 	Content() (tree.Content, error)

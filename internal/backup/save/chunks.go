@@ -7,9 +7,9 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// File collects the chunks of a large file. Workers deliver its parts in any order; File puts the chunks back into the
-// order of the file and into pages, so that a file of any size takes the memory of a few pages.
-type File struct {
+// Chunks collects the chunks of a large file. Workers deliver its parts in any order; Chunks puts the chunks back into
+// the order of the file and into pages, so that a file of any size takes the memory of a few pages.
+type Chunks struct {
 	mu      sync.Mutex
 	content *tree.ContentBuilder
 	next    int                  // the first part that content lacks
@@ -17,9 +17,9 @@ type File struct {
 	parts   int                  // how many there are; -1 while the file is being read
 }
 
-// NewFile returns a File without parts.
-func (s *Saver) NewFile() *File {
-	return &File{early: map[int][]tree.Chunk{}, parts: -1, content: tree.NewContentBuilder(s.putPage)}
+// NewChunks returns Chunks without parts.
+func (s *Saver) NewChunks() *Chunks {
+	return &Chunks{early: map[int][]tree.Chunk{}, parts: -1, content: tree.NewContentBuilder(s.putPage)}
 }
 
 // putPage stores a page of a list of chunks.
@@ -32,7 +32,7 @@ func (s *Saver) putPage(page []byte) (format.ID, error) {
 }
 
 // Deliver adds the chunks of part seq, and reports whether that was the last one missing.
-func (f *File) Deliver(seq int, chunks []tree.Chunk) (whole bool, err error) {
+func (f *Chunks) Deliver(seq int, chunks []tree.Chunk) (whole bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.early[seq] = chunks
@@ -52,7 +52,7 @@ func (f *File) Deliver(seq int, chunks []tree.Chunk) (whole bool, err error) {
 }
 
 // Complete sets the number of parts, and reports whether all of them have been delivered.
-func (f *File) Complete(parts int) bool {
+func (f *Chunks) Complete(parts int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.parts = parts
@@ -60,4 +60,4 @@ func (f *File) Complete(parts int) bool {
 }
 
 // Content returns the content of a file after all its parts were delivered.
-func (f *File) Content() (tree.Content, error) { return f.content.Finish() }
+func (f *Chunks) Content() (tree.Content, error) { return f.content.Finish() }

@@ -172,7 +172,7 @@ type Message struct {
 }
 
 // NewError returns the event of an issue during a job.
-func NewError(job report.Job, i report.Issue) *Error {
+func NewError(job report.Kind, i report.Issue) *Error {
 	e := &Error{Type: "error", Op: i.Op, During: job.String()}
 	if i.Severity == report.Remark {
 		e.Type = "remark"

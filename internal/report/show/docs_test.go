@@ -20,7 +20,7 @@ func TestEveryLineIsExplained(t *testing.T) {
 		return strings.Contains(string(text), "| "+s+" |") || strings.Contains(string(text), "| "+s+",") ||
 			strings.Contains(string(text), ", "+s+" |")
 	}
-	for _, job := range []report.Job{report.Backup, report.Restore, report.Check} {
+	for _, job := range []report.Kind{report.Backup, report.Restore, report.Check} {
 		for _, r := range sessionRows(&report.Totals{Job: job}) {
 			label := strings.NewReplacer("Directories new", "Files new", "Others new", "Files new").Replace(r.label)
 			require.True(t, r.label == "" || explained(label), r.label)

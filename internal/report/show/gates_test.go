@@ -52,7 +52,7 @@ Without yielding the job would have taken about 12 s instead of 49 s.
 `
 
 func TestSessionReportIncludesGates(t *testing.T) {
-	for _, job := range []report.Job{report.Backup, report.Restore, report.Check} {
+	for _, job := range []report.Kind{report.Backup, report.Restore, report.Check} {
 		totals := gated()
 		totals.Job = job
 		var b strings.Builder

@@ -62,7 +62,7 @@ func TestSessionReport(t *testing.T) {
 }
 
 func TestSessionReportOfNothing(t *testing.T) {
-	for _, job := range []report.Job{report.Backup, report.Restore, report.Check} {
+	for _, job := range []report.Kind{report.Backup, report.Restore, report.Check} {
 		var b strings.Builder
 		require.NoError(t, WriteSession(&b, &report.Totals{Job: job}))
 		require.Contains(t, b.String(), "Network data transfer rate:")

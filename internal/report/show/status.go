@@ -86,8 +86,8 @@ func viewOfStatus(j *event.Job, watched bool) *view {
 }
 
 // jobOf returns the job of a name.
-func jobOf(name string) report.Job {
-	for _, j := range []report.Job{report.Restore, report.Check, report.Prune, report.Copy} {
+func jobOf(name string) report.Kind {
+	for _, j := range []report.Kind{report.Restore, report.Check, report.Prune, report.Copy} {
 		if j.String() == name {
 			return j
 		}

@@ -77,7 +77,7 @@ func TestEveryWordOfAStatusIsUnderstood(t *testing.T) {
 	for r := report.Finding; r <= report.TransferLimit; r++ {
 		require.Equal(t, r, resourceOf(r.String()))
 	}
-	for _, j := range []report.Job{report.Backup, report.Restore, report.Check, report.Prune, report.Copy} {
+	for _, j := range []report.Kind{report.Backup, report.Restore, report.Check, report.Prune, report.Copy} {
 		require.Equal(t, j, jobOf(j.String()))
 	}
 }

@@ -59,7 +59,7 @@ func RunView(ctx context.Context, l *report.Ledger, p *Printer, every time.Durat
 
 // view is what the progress view shows of a job: of this process from its ledger, or of another from its status.
 type view struct {
-	job      report.Job
+	job      report.Kind
 	phase    string
 	progress report.Progress
 	speeds   report.Speeds

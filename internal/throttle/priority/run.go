@@ -54,16 +54,16 @@ func Run(ctx context.Context, policy iopolicy.Policy, c Command) (exit int, err 
 	if err != nil {
 		return exitCode(err), fmt.Errorf("run %s: %w", c.Argv[0], err)
 	}
-	j := job{pid: child, signals: signals, patience: 10 * time.Second}
+	r := started{pid: child, signals: signals, patience: 10 * time.Second}
 	if c.Started != nil {
 		if err := c.Started(child, applied); err != nil {
 			canceled, cancel := context.WithCancelCause(ctx)
 			cancel(err)
-			_, _ = j.wait(canceled)
+			_, _ = r.wait(canceled)
 			return 1, fmt.Errorf("run %s: %w", c.Argv[0], err)
 		}
 	}
-	return j.wait(ctx)
+	return r.wait(ctx)
 }
 
 // lookUp finds the file of a program, or returns the exit code.
@@ -104,7 +104,7 @@ func start(path string, c Command) (pid int, err error) {
 		return 0, fmt.Errorf("%w: %w", ErrNotExecutable, err)
 	}
 	pid = process.Pid
-	return pid, process.Release() // job waits itself, to see stops as well
+	return pid, process.Release() // started waits itself, to see stops as well
 }
 
 func exitCode(err error) int {
@@ -129,8 +129,8 @@ func forwarded() []os.Signal {
 	return out
 }
 
-// job is a running program.
-type job struct {
+// started is a program that is running.
+type started struct {
 	pid      int
 	signals  <-chan os.Signal
 	patience time.Duration // between asking it to end and killing it
@@ -143,11 +143,11 @@ type change struct {
 }
 
 // wait returns when the program has ended.
-func (j *job) wait(ctx context.Context) (exit int, err error) {
+func (r *started) wait(ctx context.Context) (exit int, err error) {
 	changes := make(chan change)
 	go func() {
 		for {
-			c := await(j.pid)
+			c := await(r.pid)
 			changes <- c
 			if c.err != nil || !c.status.Stopped() {
 				return
@@ -163,17 +163,17 @@ func (j *job) wait(ctx context.Context) (exit int, err error) {
 				continue
 			}
 			return c.exit(ctx, asked)
-		case s := <-j.signals:
-			j.forward(s.(unix.Signal))
+		case s := <-r.signals:
+			r.forward(s.(unix.Signal))
 		case <-ended:
 			ended, asked = nil, true
-			_ = unix.Kill(j.pid, unix.SIGTERM)
-			_ = unix.Kill(j.pid, unix.SIGCONT) // a stopped process handles no signal
-			timer := time.NewTimer(j.patience)
+			_ = unix.Kill(r.pid, unix.SIGTERM)
+			_ = unix.Kill(r.pid, unix.SIGCONT) // a stopped process handles no signal
+			timer := time.NewTimer(r.patience)
 			defer timer.Stop() //nolint:revive // this case runs once: a channel that is nil never fires
 			killer = timer.C
 		case <-killer:
-			_ = unix.Kill(j.pid, unix.SIGKILL)
+			_ = unix.Kill(r.pid, unix.SIGKILL)
 		}
 	}
 }
@@ -210,14 +210,14 @@ func (c *change) exit(ctx context.Context, asked bool) (int, error) {
 // program already has them while this process is in it, and a second SIGINT would have another meaning to many
 // programs. Such a signal sent to this process alone is lost in that time; SIGTERM, the default of kill, always
 // arrives.
-func (j *job) forward(s unix.Signal) {
+func (r *started) forward(s unix.Signal) {
 	switch s {
 	case unix.SIGINT, unix.SIGQUIT, unix.SIGTSTP, unix.SIGWINCH:
 		if foreground() {
 			return
 		}
 	}
-	_ = unix.Kill(j.pid, s) // it may just have ended, which await reports
+	_ = unix.Kill(r.pid, s) // it may just have ended, which await reports
 }
 
 // suspend stops this process because the program has stopped: the shell, which knows only us, then takes over the

@@ -173,7 +173,7 @@ func TestProgramThatDoesNotEndIsKilled(t *testing.T) {
 	r.expect("ready")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	j := job{pid: cmd.Process.Pid, patience: time.Millisecond}
+	j := started{pid: cmd.Process.Pid, patience: time.Millisecond}
 	exit, err := j.wait(ctx)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, 137, exit)
