@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -132,8 +131,8 @@ func (m mac) accessOf(ctx context.Context, jobs []*job.Job) *event.Access {
 	var sources, servers []string
 	for _, j := range jobs {
 		sources = append(sources, j.Sources...)
-		if at, err := location.Parse(j.Repository); err == nil && at.OnShare() {
-			servers = append(servers, net.JoinHostPort(at.Share.Host, strconv.Itoa(at.Share.Port)))
+		if at, err := location.Parse(j.Repository); err == nil && at.OnServer() {
+			servers = append(servers, at.Address.Dialled())
 		}
 	}
 	slices.Sort(servers)

@@ -21,7 +21,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
-	"github.com/tidemark-backup/tidemark/internal/store/smb"
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 	"github.com/tidemark-backup/tidemark/internal/throttle/device"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
@@ -97,7 +96,7 @@ type app struct {
 	devices *device.Finder   // devices seen in this run
 	ballast *sysinfo.Ballast // must stay reachable: see sysinfo.LimitHeap
 	logon   *unlock.Logon    // nil: no share was used yet
-	shares  []*smb.Store     // to be closed
+	remotes []store.Remote   // to be closed
 	typed   *options.Secret  // passphrase that a person typed; nil: it is not kept
 	hinted  bool             // hintVariables has printed
 

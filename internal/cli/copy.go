@@ -66,7 +66,7 @@ func (a *app) copy(ctx context.Context, f *copyFlags, refs []string) (err error)
 	}
 	a.applyPolicy(options.LaterBackup)
 	from, err := source.open(ctx)
-	a.shares = append(a.shares, source.shares...)
+	a.remotes = append(a.remotes, source.remotes...)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func (a *app) gates() *throttle.Manager {
 		runtime = "" // no shared state; serving the socket reports why
 	}
 	places := t.sources
-	if at, err := a.location(); err == nil && !at.OnShare() {
+	if at, err := a.location(); err == nil && !at.OnServer() {
 		places = append(places[:len(places):len(places)], at.Folder)
 	}
 	state := a.stateDir()
@@ -84,7 +84,7 @@ func (a *app) flush(path string, write func() error) error {
 
 // leave closes the connections and the gates at the end of the run.
 func (a *app) leave() {
-	for _, st := range a.shares {
+	for _, st := range a.remotes {
 		if err := st.Close(); err != nil {
 			a.print.Note(err.Error())
 		}

@@ -115,7 +115,7 @@ func (a *app) dryRunInit(ctx context.Context) error {
 	if err := a.requireParent(); err != nil {
 		return err
 	}
-	if !at.OnShare() { // on a share, only a write shows whether it is allowed
+	if !at.OnServer() { // on a share, only a write shows whether it is allowed
 		if err := writable(at.Folder); err != nil {
 			return fmt.Errorf("create repository at %s: %w", at, err)
 		}
@@ -171,7 +171,7 @@ func (a *app) create(ctx context.Context, ask bool, opt repo.InitOptions) (*repo
 // is not mounted, and the repository would fill the disk of the system instead.
 func (a *app) requireParent() error {
 	at, err := a.location()
-	if err != nil || at.OnShare() || !a.spec.Repository().Named {
+	if err != nil || at.OnServer() || !a.spec.Repository().Named {
 		return err
 	}
 	parent := filepath.Dir(at.Folder)
@@ -257,7 +257,7 @@ func (a *app) requireNone(ctx context.Context, at location.Location) error {
 // foreignEntry returns an entry of a local folder that does not belong to a repository, "" for none. It ignores hidden
 // entries and those that file systems make.
 func foreignEntry(at location.Location) string {
-	if at.OnShare() {
+	if at.OnServer() {
 		return ""
 	}
 	own := []string{"lost+found", "System Volume Information", "$RECYCLE.BIN"}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/limit"
 	"github.com/tidemark-backup/tidemark/internal/store/location"
 	"github.com/tidemark-backup/tidemark/internal/store/meter"
+	"github.com/tidemark-backup/tidemark/internal/store/s3"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 	"github.com/tidemark-backup/tidemark/internal/throttle/device"
@@ -43,7 +45,7 @@ func parseLocation(text string) (location.Location, error) {
 // mediumOf returns the medium of a location, whether or not it exists yet. word is the value of --medium; it has no
 // effect on a share, which is always on another machine.
 func mediumOf(at location.Location, devices *device.Finder, word string) device.Medium {
-	if at.OnShare() {
+	if at.OnServer() {
 		return device.Remote
 	}
 	return medium(devices, word, at.Folder)
@@ -56,9 +58,10 @@ func isRemote(at location.Location, devices *device.Finder) bool {
 
 // access returns what opening at needs.
 func (a *app) access(at location.Location) location.Access {
-	access := location.Access{Connect: a.connect, Observe: a.observeReads, Retry: a.noteRetry,
+	access := location.Access{Connect: a.connect, Share: a.shareOptions, Bucket: a.bucketOptions,
+		Observe: a.observeReads, Retry: a.noteRetry,
 		Back: func() { a.print.Note("the target is back") }, Limit: a.task.limiter}
-	if !at.OnShare() {
+	if !at.OnServer() {
 		access.Gate = a.gate(nil, at.Folder)
 	}
 	return access
@@ -91,33 +94,67 @@ func (a *app) noteRetry(what string, err error) {
 	a.print.Note(fmt.Sprintf("%s: %s; trying again", what, why))
 }
 
-// connect connects to a share until the end of the run. A mistyped password may be entered again.
-func (a *app) connect(ctx context.Context, t smb.Target, begin location.Begin) (*smb.Store, error) {
-	if a.logon == nil {
-		a.logon = &unlock.Logon{Share: a.spec.Share()}
-		a.logon.Tickets.Cache, _ = a.Env("KRB5CCNAME")
-		a.logon.Tickets.Config, _ = a.Env("KRB5_CONFIG")
-		if terminal := unlock.OpenTerminal(a.Err); terminal != nil {
-			a.logon.Asker = terminal
-		}
-	}
+// connect connects to a server until the end of the run. A mistyped password may be entered again.
+func (a *app) connect(dial func() (store.Remote, error)) (store.Remote, error) {
 	for i := 1; ; i++ {
-		st, err := begin(ctx, t, a.shareOptions(t))
+		st, err := dial()
 		if errors.Is(err, smb.ErrLogon) && a.logon.Asked() && i < attempts {
 			a.logon.Forget()
 			a.print.Show(fmt.Sprintf("%v\n", err))
 			continue
 		}
 		if err != nil {
-			return nil, err //nolint:wrapcheck // the caller says where
+			return nil, err
 		}
-		a.shares = append(a.shares, st)
+		a.remotes = append(a.remotes, st)
 		return st, nil
 	}
 }
 
+// makeLogon makes the source of passwords for servers.
+func (a *app) makeLogon() {
+	if a.logon != nil {
+		return
+	}
+	a.logon = &unlock.Logon{Share: a.spec.Share()}
+	a.logon.Tickets.Cache, _ = a.Env("KRB5CCNAME")
+	a.logon.Tickets.Config, _ = a.Env("KRB5_CONFIG")
+	if terminal := unlock.OpenTerminal(a.Err); terminal != nil {
+		a.logon.Asker = terminal
+	}
+}
+
+// bucketOptions returns the settings of the connections to an S3 server.
+func (a *app) bucketOptions(t s3.Target) (s3.Options, error) {
+	b := a.spec.Bucket()
+	o := s3.Options{Keys: s3.Keys{File: b.Credentials, Env: a.Env}, Region: b.Region, Plain: !b.TLS,
+		Connections: a.sessions()}
+	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION"} {
+		if value, _ := a.Env(name); o.Region == "" {
+			o.Region = value
+		}
+	}
+	switch b.Style {
+	case "path":
+		o.Style = s3.InPath
+	case "host":
+		o.Style = s3.InHost
+	}
+	if b.CA != "" {
+		var err error
+		if o.CA, err = os.ReadFile(b.CA); err != nil {
+			return o, fmt.Errorf("read --s3-ca: %w", err)
+		}
+	}
+	if manager := a.gates(); manager != nil {
+		o.Pass = manager.Remote(t.Host())
+	}
+	return o, nil
+}
+
 // shareOptions returns the settings of a connection: one session per upload, all behind one I/O gate.
 func (a *app) shareOptions(t smb.Target) smb.Options {
+	a.makeLogon()
 	s := a.spec.Share()
 	o := smb.Options{
 		Credentials: func(ctx context.Context) (smb.Secret, error) { return a.logon.Secret(ctx, t) },

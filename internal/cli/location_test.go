@@ -37,11 +37,14 @@ func TestLocations(t *testing.T) {
 		"SMB://D;me@nas:1445/share":       "smb://D;me@nas:1445/share",
 		"smb://me@nas/my%20share/my%20x":  "smb://me@nas/my%20share/my%20x",
 		"smb://[fe80::1]:445/share/place": "smb://[fe80::1]/share/place",
+		"s3://bucket/a//b/":               "s3://bucket/a/b",
+		"S3://nas.example:7070/bucket":    "s3://nas.example:7070/bucket",
+		"s3://localhost/bucket/x":         "s3://localhost/bucket/x",
 	} {
 		p, err := at(t, "--repo", location).location()
 		require.NoError(t, err, location)
 		require.Equal(t, want, p.String(), location)
-		require.Equal(t, !filepath.IsAbs(want), p.OnShare(), location)
+		require.Equal(t, !filepath.IsAbs(want), p.OnServer(), location)
 	}
 	for location, want := range map[string]string{
 		"smb://me:geheim@nas/share":    "--smb-password-file",
@@ -58,11 +61,15 @@ func TestLocations(t *testing.T) {
 		`\\me:geheim@nas\x`:            "write it as smb://",
 		"me:geheim@smb://nas/x":        "repository ...://...: this version",
 		"smb://nas":                    "the name of the share is missing",
-		"sftp://me:geheim@nas/x": "repository sftp://...: this version keeps repositories in folders, and on " +
-			"SMB shares",
-		"smb://me@nas/share?p=geheim":   "write smb://",
-		"smb://me@nas:geheim/share/x":   "write smb://",
-		"smb://me@nas/share/geheim:x/y": "choose another folder",
+		"sftp://me:geheim@nas/x": "repository sftp://...: this version keeps repositories in folders, on SMB " +
+			"shares",
+		"s3://key:geheim@nas.example/bucket": "AWS_ACCESS_KEY_ID",
+		"s3://nas.example":                   "the name of the bucket is missing",
+		"s3://Bucket/geheim":                 "lower-case letters",
+		"s3:geheim":                          "put ./ before",
+		"smb://me@nas/share?p=geheim":        "write smb://",
+		"smb://me@nas:geheim/share/x":        "write smb://",
+		"smb://me@nas/share/geheim:x/y":      "choose another folder",
 	} {
 		_, err := at(t, "--repo", location).location()
 		require.Equal(t, exitUsage, exitCode(err), location)
@@ -88,6 +95,6 @@ func TestAShareIsRemoteWhateverMediumSays(t *testing.T) {
 
 	folder, err := at(t, "--repo", t.TempDir()).location()
 	require.NoError(t, err)
-	require.False(t, folder.OnShare())
+	require.False(t, folder.OnServer())
 	require.Equal(t, device.SSD, mediumOf(folder, device.NewFinder(), "ssd"))
 }

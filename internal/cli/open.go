@@ -43,7 +43,7 @@ func (a *app) store(ctx context.Context) (store.Store, error) {
 // noRepository returns why there is nothing at a location: errGone if this machine has used a repository there.
 func (a *app) noRepository(at location.Location) error {
 	place := at.Folder
-	if at.OnShare() {
+	if at.OnServer() {
 		place = at.String()
 	}
 	if c := a.spec.Cache(); c.Dir != "" {

@@ -23,7 +23,7 @@ const listingDelay = time.Minute
 // settle returns how old listings of a location can be. The delay of most FUSE file systems is unknown; rclone caches a
 // folder for five minutes by default.
 func (a *app) settle(at location.Location) time.Duration {
-	if at.OnShare() || !isRemote(at, a.devices) {
+	if at.OnServer() || !isRemote(at, a.devices) {
 		return 0
 	}
 	info, err := a.devices.Of(at.Folder)

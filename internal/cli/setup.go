@@ -396,7 +396,7 @@ func (s *setupRun) readBack() error {
 
 // test tests the target, or the folder in which it will be made.
 func (s *setupRun) test(ctx context.Context) error {
-	if source := ""; s.dialog == nil && !s.at.OnShare() {
+	if source := ""; s.dialog == nil && !s.at.OnServer() {
 		if source = setup.SameDisk(s.system, s.at.Folder, s.result.Sources); source != "" {
 			s.print.Note("warning: the repository is on the " + setup.OnSameDisk(source))
 		}

@@ -200,11 +200,11 @@ func (s *setupRun) lost(ctx context.Context) *job.Lost {
 	}
 	l.Leads = func(place string) bool {
 		at, err := parseLocation(place)
-		return err == nil && !at.OnShare() && at.Folder == s.at.Folder
+		return err == nil && !at.OnServer() && at.Folder == s.at.Folder
 	}
 	l.HasKey = func(place string) bool {
 		at, err := parseLocation(place)
-		if err != nil || at.OnShare() {
+		if err != nil || at.OnServer() {
 			return false
 		}
 		st, err := at.Open(ctx, s.access(at))

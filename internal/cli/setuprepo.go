@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/setup"
 	"github.com/tidemark-backup/tidemark/internal/store/location"
+	"github.com/tidemark-backup/tidemark/internal/store/smb"
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 	"github.com/tidemark-backup/tidemark/internal/target"
 )
@@ -30,11 +30,13 @@ func (a *app) probeParent(ctx context.Context, at location.Location) (*target.Re
 		switch {
 		case err == nil || !errors.Is(err, target.ErrNotFolder):
 			return report, err
-		case at.OnShare() && at.Share.Path != "":
-			if at.Share.Path = path.Dir(at.Share.Path); at.Share.Path == "." {
-				at.Share.Path = ""
+		case at.OnServer():
+			above, ok := at.Address.Parent()
+			if !ok {
+				return nil, err
 			}
-		case !at.OnShare() && missingFolder(at.Folder):
+			at.Address = above
+		case missingFolder(at.Folder):
 			at.Folder = filepath.Dir(at.Folder)
 		default:
 			return nil, err
@@ -224,13 +226,13 @@ func (s *setupRun) keepLogon(ctx context.Context) error {
 	if s.dialog == nil || s.logon == nil || !s.logon.Asked() || folder == "" {
 		return nil
 	}
-	path := filepath.Join(folder, "smb-"+s.at.Share.Host+".password")
-	s.print.Show("\nBackups that run by themselves need the password of " + s.at.Share.Host + ".\n")
+	path := filepath.Join(folder, "smb-"+s.at.Address.Server()+".password")
+	s.print.Show("\nBackups that run by themselves need the password of " + s.at.Address.Server() + ".\n")
 	yes, err := s.dialog.Yes(ctx, "Keep it in "+path+", which only you can read?", true)
 	if err != nil || !yes {
 		return err
 	}
-	secret, err := s.logon.Secret(ctx, s.at.Share)
+	secret, err := s.logon.Secret(ctx, smb.Target{}) // it was found when the run connected
 	if err != nil {
 		return err
 	}

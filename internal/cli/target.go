@@ -12,7 +12,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/location"
-	"github.com/tidemark-backup/tidemark/internal/store/smb"
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 	"github.com/tidemark-backup/tidemark/internal/target"
 )
@@ -27,7 +26,7 @@ func (a *app) targetCommand() *cobra.Command {
 func (a *app) targetCheckCommand() *cobra.Command {
 	var speed bool
 	c := a.command(&cobra.Command{
-		Use:   "check [flags] [PATH|smb://...]",
+		Use:   "check [flags] [PATH|smb://...|s3://...]",
 		Short: "Test a folder or a share, and measure its write speed",
 		Long: `Tests in a folder what a repository relies on: whether a rename replaces a file atomically, whether flushing
 works, how names are treated, and whose clock dates the files. The result is safe, degraded or unfit, with the reasons
@@ -57,7 +56,8 @@ Exit code 0: safe. 3: degraded, but a repository can be kept there. 1: not suita
 // targetAt reads the location to check.
 func targetAt(text string) (location.Location, error) {
 	if text == "" {
-		return location.Location{}, usagef("name a folder or a share: tidemark target check PATH|smb://user@host/share/path")
+		return location.Location{}, usagef("name a folder, a share or a bucket: tidemark target check " +
+			"PATH|smb://user@host/share/path|s3://host/bucket/prefix")
 	}
 	return parseLocation(text)
 }
@@ -91,30 +91,30 @@ func (a *app) checkTarget(ctx context.Context, text string, speed bool) error {
 
 // probeTarget tests a location.
 func (a *app) probeTarget(ctx context.Context, at location.Location) (*target.Report, error) {
-	if !at.OnShare() {
+	if !at.OnServer() {
 		return target.Run(ctx, at.Folder, target.Options{Pass: a.gate(nil, at.Folder), Known: a.known})
 	}
-	st, err := a.shareOf(ctx, at.Share)
+	st, err := a.remoteAt(ctx, at)
 	if err != nil {
 		return nil, err
 	}
-	return target.RunShare(ctx, st, target.Options{})
+	return target.RunServer(ctx, st, target.Options{})
 }
 
-// shareOf returns the connection of this run to a share, and opens it if there is none.
-func (a *app) shareOf(ctx context.Context, t smb.Target) (*smb.Store, error) {
-	for _, st := range a.shares {
-		if st.Target() == t {
+// remoteAt returns the connection of this run to a place on a server, and opens it if there is none.
+func (a *app) remoteAt(ctx context.Context, at location.Location) (store.Remote, error) {
+	for _, st := range a.remotes {
+		if st.Location() == at.String() {
 			return st, nil
 		}
 	}
-	st, err := a.connect(ctx, t, smb.Open)
+	st, err := at.Dial(ctx, a.access(at))
 	if errors.Is(err, store.ErrNotExist) {
 		return nil, fmt.Errorf("check %s: %w: name one that is there, or the share alone; init makes the folder of a "+
-			"repository (%w)", t, target.ErrNotFolder, err)
+			"repository (%w)", at, target.ErrNotFolder, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("check %s: %w", t, err)
+		return nil, fmt.Errorf("check %s: %w", at, err)
 	}
 	return st, nil
 }
@@ -122,10 +122,10 @@ func (a *app) shareOf(ctx context.Context, t smb.Target) (*smb.Store, error) {
 // measureTarget measures the write speed of a location, and prints it with say.
 func (a *app) measureTarget(ctx context.Context, at location.Location, say func(output.Record) error) (err error) {
 	var speed *target.Speed
-	if at.OnShare() {
-		var st *smb.Store
-		if st, err = a.shareOf(ctx, at.Share); err == nil {
-			speed, err = target.MeasureShare(ctx, st)
+	if at.OnServer() {
+		var st store.Remote
+		if st, err = a.remoteAt(ctx, at); err == nil {
+			speed, err = target.MeasureServer(ctx, st)
 		}
 	} else {
 		speed, err = target.MeasureFolder(ctx, at.Folder, a.gate(nil, at.Folder))
@@ -160,7 +160,7 @@ func (a *app) prepareTarget(ctx context.Context, f *backupFlags, id string) erro
 func (a *app) probeNewTarget(ctx context.Context, id string) {
 	at, err := a.location()
 	cache := a.spec.Cache()
-	if err != nil || at.OnShare() || !cache.Enabled || cache.Dir == "" {
+	if err != nil || at.OnServer() || !cache.Enabled || cache.Dir == "" {
 		return // not mounted, or nothing remembers the last probe
 	}
 	report, err := target.ProbeOnce(ctx, at.Folder, filepath.Join(cache.Dir, id), a.gate(nil, at.Folder),

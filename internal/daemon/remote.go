@@ -12,7 +12,7 @@ import (
 // Remote reports whether the repository of a job is on another machine.
 func Remote(j *job.Job) bool {
 	at, err := location.Parse(j.Repository)
-	if err != nil || at.OnShare() {
+	if err != nil || at.OnServer() {
 		return err == nil
 	}
 	if !filepath.IsAbs(at.Folder) {

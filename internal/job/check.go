@@ -80,7 +80,7 @@ func repositoryOf(j *Job) string {
 	if err == nil && at.Disk != (location.Disk{}) {
 		return j.Repository
 	}
-	if err != nil || at.OnShare() {
+	if err != nil || at.OnServer() {
 		return strings.ToLower(j.Repository) // servers do not distinguish case
 	}
 	if real, err := filepath.EvalSymlinks(at.Folder); err == nil {

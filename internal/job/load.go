@@ -187,7 +187,7 @@ func (j *Job) each() ([]*Job, error) {
 		if err != nil {
 			return nil, fmt.Errorf("ROTATE: %w", err)
 		}
-		if at.Disk == (location.Disk{}) && !at.OnShare() && !filepath.IsAbs(text) {
+		if at.Disk == (location.Disk{}) && !at.OnServer() && !filepath.IsAbs(text) {
 			return nil, fmt.Errorf("ROTATE %s: write an absolute path, LABEL=name/folder, UUID=id/folder or an address smb://",
 				text)
 		}

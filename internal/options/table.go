@@ -10,7 +10,8 @@ const (
 
 // Table returns every option, in the order of the listing.
 func Table() []Option {
-	return slices.Concat(placeOptions(), shareOptions(), fromOptions(), cacheOptions(), policyOptions(), workOptions(),
+	return slices.Concat(placeOptions(), shareOptions(), bucketOptions(), fromOptions(), cacheOptions(),
+		policyOptions(), workOptions(),
 		dataOptions(),
 		selectionOptions(), jobOptions(), metricsOptions(), outputOptions())
 }

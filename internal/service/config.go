@@ -31,7 +31,7 @@ func (c *Config) Add(j *job.Job, mounts []localfs.Mount) {
 	c.StopTime = max(c.StopTime, j.Grace(true)+reporting)
 	if at, err := location.Parse(j.Repository); err == nil && at.Disk != (location.Disk{}) {
 		c.Removable = true
-	} else if err == nil && !at.OnShare() {
+	} else if err == nil && !at.OnServer() {
 		c.Writable = append(c.Writable, at.Folder)
 		c.Removable = c.Removable || mountOf(at.Folder, mounts) != "/"
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/local"
-	"github.com/tidemark-backup/tidemark/internal/store/smb"
 	"github.com/tidemark-backup/tidemark/internal/throttle/device"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
@@ -36,7 +35,8 @@ type prober struct {
 	report *Report
 	now    func() time.Time
 	flush  func() error // times flushes of the scratch folder
-	share  bool         // the target is reached by package smb
+	share  bool         // the target is on a server that tidemark talks to
+	link   store.Link   // to it
 }
 
 // Run probes the existing folder path. A folder that refuses files, or is full, yields a report. An error means that it
@@ -69,18 +69,10 @@ func runFolder(ctx context.Context, path string, opt Options) (*Report, error) {
 	return p.report, err
 }
 
-// RunShare probes the folder of a Store on a share. Report and error are those of Run.
-func RunShare(ctx context.Context, st *smb.Store, opt Options) (*Report, error) {
-	at := st.Target()
-	source := "//" + at.Host + "/" + at.Share
-	p := newProber(ctx, &Report{
-		Path: st.Location(),
-		Device: device.Info{
-			Medium: device.Remote, FS: "smb", Server: at.Host, Source: source, Why: "tidemark talks to the server itself.",
-		},
-		Identity: Identity{FS: "smb", Source: source},
-	}, opt)
-	p.share, p.flush = true, p.shareFlush
+// RunServer probes the folder of a Store on a server. Report and error are those of Run.
+func RunServer(ctx context.Context, st store.Remote, opt Options) (*Report, error) {
+	p := newProber(ctx, &Report{Path: st.Location()}, opt)
+	p.share, p.flush = true, p.serverFlush
 	err := p.connection(st)
 	if err == nil {
 		err = st.Scratch(ctx, func(name string, open func(string) store.Store) error {
@@ -109,7 +101,7 @@ func (p *prober) all() error {
 	if err != nil {
 		return err
 	}
-	for _, probe := range []func(store.Store) error{p.write, p.rename, p.caseFolding, p.clock} {
+	for _, probe := range []func(store.Store) error{p.write, p.rename, p.caseFolding, p.clock, p.exclusive} {
 		if err := probe(st); err != nil {
 			return err
 		}
@@ -190,24 +182,18 @@ func (p *prober) describe(door localfs.IOContext) error {
 }
 
 // connection reports how requests to the server are protected.
-func (p *prober) connection(st *smb.Store) error {
-	link, err := st.Link(p.ctx)
-	if err != nil {
+func (p *prober) connection(st store.Remote) (err error) {
+	if p.link, err = st.Describe(p.ctx); err != nil {
 		return err
 	}
-	what := fmt.Sprintf("SMB %s with %s", link.Dialect, p.report.Device.Server)
-	switch {
-	case link.Guest:
-		p.report.add("connection", Degraded, what+", as a guest.",
-			"anyone who reaches the server can remove the repository: create a user with a password for backups")
-	case link.Encrypted:
-		p.report.add("connection", Good, fmt.Sprintf("%s, encrypted (%s).", what, link.Cipher), "")
-	case link.Signed:
-		p.report.add("connection", Good, what+", each request signed.", "")
-	default:
-		p.report.add("connection", Degraded, what+", neither signed nor encrypted.",
-			"others on the network could change what is sent. Each file is therefore read back in full, which costs time; "+
-				"--smb-sign required prevents both")
+	l := p.link
+	p.report.Device = device.Info{Medium: device.Remote, FS: l.Protocol, Server: l.Server, Source: l.Source,
+		Why: "tidemark talks to the server itself."}
+	p.report.Identity = Identity{FS: l.Protocol, Source: l.Source}
+	result := Good
+	if l.Remedy != "" {
+		result = Degraded
 	}
+	p.report.add("connection", result, l.What, l.Remedy)
 	return nil
 }

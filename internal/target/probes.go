@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -293,8 +295,50 @@ func (p *prober) judgeFlush(median time.Duration, promise pages.Promise) {
 const serverFlush = "whether the server's disk flushes cannot be seen from here: set 'strict sync = yes' on Samba, " +
 	"and do not export by NFS with async"
 
-// shareFlush reports that the server acknowledged the flushes of the probes before.
-func (p *prober) shareFlush() error {
-	p.report.add("flush", Info, "The server acknowledges flushes.", serverFlush)
+// serverFlush reports what the acknowledged writes of the probes before are worth.
+func (p *prober) serverFlush() error {
+	p.report.add("flush", Info, p.link.Durable, p.link.Advice)
+	return nil
+}
+
+const (
+	// racers want the same name at once, in each of contests rounds.
+	racers, contests = 32, 4
+)
+
+// exclusive has many writers create the same file on a server whose conditions decide which of them gets it.
+func (p *prober) exclusive(st store.Store) error {
+	if !p.link.Conditional {
+		return nil
+	}
+	worst := 1
+	for i := range contests {
+		name := store.Name{Kind: store.Lease, ID: fmt.Sprintf("e%x", i)}
+		var won atomic.Int64
+		group, ctx := errgroup.WithContext(p.ctx)
+		for j := range racers {
+			group.Go(func() error {
+				_, err := st.PutNew(ctx, name, version(j))
+				if err == nil {
+					won.Add(1)
+				}
+				if errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrTemporary) {
+					return nil
+				}
+				return err
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return err
+		}
+		worst = max(worst, int(won.Load()))
+	}
+	if worst > 1 {
+		p.report.add("exclusive", Degraded, fmt.Sprintf("Of %d writers of one new file, %d succeeded.", racers, worst),
+			"backups stay safe; prune only with --exclusive, while no other process uses the repository")
+		return nil
+	}
+	p.report.add("exclusive", Good, fmt.Sprintf("Of %d writers of one new file, one succeeded, %d times.", racers,
+		contests), "")
 	return nil
 }

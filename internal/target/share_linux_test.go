@@ -50,7 +50,7 @@ func probeShare(t *testing.T, s *smbtest.Server, o smb.Options, now func() time.
 	t.Helper()
 	st := share(t, s, s.Port, o)
 	before := names(t, s.Folder)
-	r, err := target.RunShare(t.Context(), st, target.Options{Now: now})
+	r, err := target.RunServer(t.Context(), st, target.Options{Now: now})
 	require.NoError(t, err)
 	require.Equal(t, before, names(t, s.Folder), "nothing is left behind")
 	logReport(t, r)
@@ -185,7 +185,7 @@ func TestShareOpenToGuests(t *testing.T) {
 	st, err := smb.Open(t.Context(), at, smb.Options{Protection: smb.AsOffered})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, st.Close()) }()
-	r, err := target.RunShare(t.Context(), st, target.Options{})
+	r, err := target.RunServer(t.Context(), st, target.Options{})
 	require.NoError(t, err)
 	logReport(t, r)
 	require.Equal(t, "degraded because of connection", r.Sentence())
@@ -196,7 +196,7 @@ func TestMeasureShare(t *testing.T) {
 	s := smbtest.Start(t, smbtest.Config{})
 	before := names(t, s.Folder)
 	st := share(t, s, s.Port, smb.Options{Verify: smb.VerifyFull})
-	speed, err := target.MeasureShare(t.Context(), st)
+	speed, err := target.MeasureServer(t.Context(), st)
 	require.NoError(t, err)
 	require.Equal(t, before, names(t, s.Folder))
 	require.Positive(t, speed.Large.Elapsed)
@@ -210,7 +210,7 @@ func TestMeasureShare(t *testing.T) {
 func TestMeasureFullShare(t *testing.T) {
 	s := smbtest.Start(t, smbtest.Config{Folder: disk(t, 32<<20, "", "mkfs.ext4", "-q", "-m0")})
 	before := names(t, s.Folder)
-	_, err := target.MeasureShare(t.Context(), share(t, s, s.Port, smb.Options{}))
+	_, err := target.MeasureServer(t.Context(), share(t, s, s.Port, smb.Options{}))
 	require.ErrorIs(t, err, store.ErrNoSpace)
 	require.Equal(t, before, names(t, s.Folder))
 }
@@ -219,11 +219,11 @@ func TestMeasureFullShare(t *testing.T) {
 func calls(st *smb.Store) map[string]func(ctx context.Context) error {
 	return map[string]func(ctx context.Context) error{
 		"probe": func(ctx context.Context) error {
-			_, err := target.RunShare(ctx, st, target.Options{})
+			_, err := target.RunServer(ctx, st, target.Options{})
 			return err
 		},
 		"measure": func(ctx context.Context) error {
-			_, err := target.MeasureShare(ctx, st)
+			_, err := target.MeasureServer(ctx, st)
 			return err
 		},
 	}
@@ -297,7 +297,7 @@ func TestShareServerDies(t *testing.T) {
 		}
 		return smbtest.Pass
 	})
-	_, err := target.RunShare(t.Context(), st, target.Options{})
+	_, err := target.RunServer(t.Context(), st, target.Options{})
 	require.ErrorIs(t, err, store.ErrTemporary)
 	require.ErrorContains(t, err, "remove temporary folder")
 	line.Filter(func(*smbtest.Frame) smbtest.Verdict { return smbtest.Pass })
@@ -306,7 +306,7 @@ func TestShareServerDies(t *testing.T) {
 	for i, age := range []time.Duration{23 * time.Hour, 25 * time.Hour} {
 		at := time.Now().Add(-age)
 		require.NoError(t, os.Chtimes(filepath.Join(s.Folder, left[0]), at, at))
-		_, err = target.RunShare(t.Context(), st, target.Options{})
+		_, err = target.RunServer(t.Context(), st, target.Options{})
 		require.NoError(t, err)
 		require.Len(t, names(t, s.Folder), 1-i)
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/local"
-	"github.com/tidemark-backup/tidemark/internal/store/smb"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -83,8 +82,8 @@ func MeasureFolder(ctx context.Context, path string, pass *iopolicy.Pass) (*Spee
 	return speed, nil
 }
 
-// MeasureShare is MeasureFolder for a Store on a share.
-func MeasureShare(ctx context.Context, st *smb.Store) (*Speed, error) {
+// MeasureServer is MeasureFolder for a Store on a server.
+func MeasureServer(ctx context.Context, st store.Remote) (*Speed, error) {
 	var speed *Speed
 	err := st.Scratch(ctx, func(name string, open func(string) store.Store) (err error) {
 		speed, err = measure(ctx, open(name), st.Location())

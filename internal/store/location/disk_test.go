@@ -20,7 +20,7 @@ func TestADiskIsPartOfALocation(t *testing.T) {
 	} {
 		at, err := location.Parse(text)
 		require.NoError(t, err, text)
-		require.False(t, at.OnShare(), text)
+		require.False(t, at.OnServer(), text)
 		found, err := at.Find(mounted)
 		require.NoError(t, err, text)
 		require.Equal(t, folder, found.Folder)

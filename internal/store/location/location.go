@@ -1,5 +1,5 @@
-// Package location reads where a repository is, and opens the store there: a folder of this machine, or a folder on an
-// SMB share.
+// Package location reads where a repository is, and opens the store there: a folder of this machine, or an address on a
+// server. A kind of server is one package with the store, and one entry of schemes with its address.
 package location
 
 import (
@@ -17,6 +17,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/local"
 	"github.com/tidemark-backup/tidemark/internal/store/meter"
 	"github.com/tidemark-backup/tidemark/internal/store/retry"
+	"github.com/tidemark-backup/tidemark/internal/store/s3"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
@@ -24,13 +25,11 @@ import (
 // Location is where a repository is.
 type Location struct {
 	Disk   Disk   // zero: Folder does not depend on where a disk is mounted
-	Folder string // absolute, or below the root of Disk until Find has found it; "": on the share
-	Share  smb.Target
-	onDisk string // Folder as it was before Find
+	Folder string // absolute, or below the root of Disk until Find has found it; "": on a server
+	// Address is the place on a server; nil: in a folder.
+	Address Address
+	onDisk  string // Folder as it was before Find
 }
-
-// supported names the kinds of locations in error messages.
-const supported = "this version keeps repositories in folders, and on SMB shares as smb://user@host/share/path"
 
 // Parse reads a location as a user writes it. Its errors are mistakes of the user; they contain no password.
 func Parse(text string) (Location, error) {
@@ -38,15 +37,12 @@ func Parse(text string) (Location, error) {
 		return l, err
 	}
 	scheme, rest, found := strings.Cut(text, "://")
+	if at, known, err := parseAddress(strings.ToLower(scheme), rest); found && known {
+		return Location{Address: at}, err
+	}
 	switch {
 	case found && scheme == "file":
 		text = rest
-	case found && strings.EqualFold(scheme, "smb"):
-		target, err := smb.Parse(smb.Scheme + rest)
-		if err != nil {
-			return Location{}, fmt.Errorf("repository: %w", err)
-		}
-		return Location{Share: target}, nil
 	case found: // not quoted as a whole: it may contain a password
 		if strings.ContainsFunc(scheme, func(r rune) bool { return !unicode.IsLetter(r) }) {
 			scheme = "..."
@@ -103,13 +99,13 @@ func otherBackend(text string) string {
 	return ""
 }
 
-// OnShare reports whether the location is on a share that this program connects to itself.
-func (l Location) OnShare() bool { return l.Folder == "" }
+// OnServer reports whether the location is on a server that this program connects to itself.
+func (l Location) OnServer() bool { return l.Address != nil }
 
 // String returns the location for messages. It contains no secret.
 func (l Location) String() string {
-	if l.OnShare() {
-		return l.Share.String()
+	if l.OnServer() {
+		return l.Address.String()
 	}
 	if l.Disk != (Disk{}) {
 		return l.Disk.String() + "/" + cmp.Or(l.onDisk, l.Folder)
@@ -120,43 +116,44 @@ func (l Location) String() string {
 // Access is what opening a location needs.
 type Access struct {
 	Gate    *iopolicy.Pass // of the folder
-	Connect func(ctx context.Context, t smb.Target, begin Begin) (*smb.Store, error)
 	Observe meter.Observer
 	Limit   *limit.Limiter               // nil: no limits
 	Retry   func(what string, err error) // when operations on the folder are tried again
 	Back    func()                       // when the folder can be used again
+	// Connect calls dial, again if a person enters another password, and closes the store at the end of the run.
+	Connect func(dial func() (store.Remote, error)) (store.Remote, error)
+	Share   func(smb.Target) smb.Options
+	Bucket  func(s3.Target) (s3.Options, error)
 }
-
-// Begin opens or creates the folder of a repository on a share.
-type Begin func(context.Context, smb.Target, smb.Options) (*smb.Store, error)
 
 // Open opens the store at l; store.ErrNotExist: there is none.
 func (l Location) Open(ctx context.Context, a Access) (store.Store, error) {
-	return l.begin(ctx, a, smb.Open, local.Open)
+	return l.begin(ctx, a, false)
 }
 
 // Create creates the folders of a repository at l.
 func (l Location) Create(ctx context.Context, a Access) (store.Store, error) {
-	return l.begin(ctx, a, smb.Create, local.Create)
+	return l.begin(ctx, a, true)
 }
 
-// begin opens or creates a store. A store on a share repeats by itself what a lost connection interrupted; one in a
-// folder is wrapped for that.
-func (l Location) begin(ctx context.Context, a Access, onShare Begin,
-	inFolder func(string, *iopolicy.Pass) (*local.Store, error),
-) (store.Store, error) {
-	if l.OnShare() {
-		st, err := a.Connect(ctx, l.Share, onShare)
-		if err != nil {
-			return nil, err //nolint:wrapcheck // the caller adds the location
-		}
-		return meter.Wrap(limit.Wrap(st, a.Limit), a.Observe), nil
+// begin opens or creates a store. One that does not repeat by itself what a lost connection interrupted is wrapped for
+// that.
+func (l Location) begin(ctx context.Context, a Access, create bool) (store.Store, error) {
+	var st store.Store
+	var err error
+	if l.OnServer() {
+		st, err = a.Connect(func() (store.Remote, error) { return l.Address.dial(ctx, a, create) })
+	} else {
+		st, err = pick(create, local.Create, local.Open)(l.Folder, a.Gate)
 	}
-	st, err := inFolder(l.Folder, a.Gate)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the caller adds the location
 	}
+	counted := meter.Wrap(limit.Wrap(st, a.Limit), a.Observe)
+	if store.RepeatsItself(st) {
+		return counted, nil
+	}
 	policy := retry.DefaultPolicy()
 	policy.Notify, policy.Back = a.Retry, a.Back
-	return retry.Wrap(meter.Wrap(limit.Wrap(st, a.Limit), a.Observe), policy), nil
+	return retry.Wrap(counted, policy), nil
 }

@@ -167,3 +167,31 @@ func (s *Store) Link(ctx context.Context) (l session.Link, err error) {
 	})
 	return l, err
 }
+
+// Describe returns Link in words.
+func (s *Store) Describe(ctx context.Context) (store.Link, error) {
+	l, err := s.Link(ctx)
+	if err != nil {
+		return store.Link{}, err
+	}
+	out := store.Link{Protocol: "smb", Server: s.target.Host, Source: "//" + s.target.Host + "/" + s.target.Share,
+		What:    fmt.Sprintf("SMB %s with %s", l.Dialect, s.target.Host),
+		Durable: "The server acknowledges flushes.", Advice: flushes}
+	switch {
+	case l.Guest:
+		out.What += ", as a guest."
+		out.Remedy = "anyone who reaches the server can remove the repository: create a user with a password for backups"
+	case l.Encrypted:
+		out.What += fmt.Sprintf(", encrypted (%s).", l.Cipher)
+	case l.Signed:
+		out.What += ", each request signed."
+	default:
+		out.What += ", neither signed nor encrypted."
+		out.Remedy = "others on the network could change what is sent. Each file is therefore read back in full, which " +
+			"costs time; --smb-sign required prevents both"
+	}
+	return out, nil
+}
+
+// flushes is what to know about flushes on a server.
+const flushes = "whether the server's disk flushes cannot be seen from here: set 'strict sync = yes' on Samba"

@@ -1,0 +1,35 @@
+package options
+
+// bucketOptions configure the connection to an S3 server.
+func bucketOptions() []Option {
+	return []Option{
+		{Name: "s3-credentials", Group: GroupShare, Rare: true, Type: Type{Kind: Path},
+			Help: "file with the keys of the bucket, in the format of ~/.aws/credentials; without: AWS_ACCESS_KEY_ID and " +
+				"AWS_SECRET_ACCESS_KEY, ~/.aws, or the role of the machine"},
+		{Name: "s3-region", Group: GroupShare, Rare: true, Type: Type{Kind: String},
+			Help: "region of the bucket; without: AWS_REGION, else us-east-1"},
+		{Name: "s3-style", Group: GroupShare, Rare: true, Default: "auto",
+			Type: Type{Kind: Choice, Choices: []string{"auto", "path", "host"}},
+			Help: "where requests name the bucket: path (https://server/bucket), host (https://bucket.server) or auto (host " +
+				"for Amazon and Google)"},
+		{Name: "s3-tls", Group: GroupShare, Rare: true, Type: Type{Kind: Bool}, Default: "yes",
+			Help: "connect to the S3 server by HTTPS; no: by HTTP, in a trusted network"},
+		{Name: "s3-ca", Group: GroupShare, Rare: true, Type: Type{Kind: Path},
+			Help: "file with the certificate of the authority that the S3 server's certificate is from, in PEM form"},
+	}
+}
+
+// Bucket configures the connection to an S3 server.
+type Bucket struct {
+	Credentials string // file with the keys; "": as Amazon's tools find them
+	Region      string // "": as Amazon's tools find it
+	Style       string // "auto", "path" or "host"
+	TLS         bool
+	CA          string // file with certificates; "": those of the system
+}
+
+// Bucket returns the settings of the connection to an S3 server.
+func (s *Spec) Bucket() Bucket {
+	return Bucket{Credentials: s.string("s3-credentials"), Region: s.string("s3-region"), Style: s.string("s3-style"),
+		TLS: s.bool("s3-tls"), CA: s.string("s3-ca")}
+}

@@ -1,0 +1,129 @@
+package location
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/s3"
+	"github.com/tidemark-backup/tidemark/internal/store/smb"
+)
+
+// Address is where a repository on a server is.
+type Address interface {
+	String() string // without secrets
+	Server() string // name or address
+	// Dialled returns host:port of what is connected to..
+	Dialled() string
+	// Parent returns the folder above; false: there is none.
+	Parent() (Address, bool)
+	// dial opens the folder, or creates it.
+	dial(ctx context.Context, a Access, create bool) (store.Remote, error)
+}
+
+// schemes returns the function that reads the addresses of each kind of server, by the scheme in lower case.
+func schemes() map[string]func(rest string) (Address, error) {
+	return map[string]func(rest string) (Address, error){"smb": parseShare, "s3": parseBucket}
+}
+
+// supported names the kinds of locations in error messages.
+const supported = "this version keeps repositories in folders, on SMB shares as smb://user@host/share/path, and in " +
+	"buckets as s3://host/bucket/prefix"
+
+// share is an address on an SMB share.
+type share struct{ smb.Target }
+
+func parseShare(rest string) (Address, error) {
+	t, err := smb.Parse(smb.Scheme + rest)
+	return share{t}, err //nolint:wrapcheck // the caller says of what
+}
+
+func (s share) Server() string { return s.Host }
+
+func (s share) Dialled() string { return net.JoinHostPort(s.Host, strconv.Itoa(s.Port)) }
+
+func (s share) Parent() (Address, bool) {
+	above, ok := parent(s.Path)
+	s.Path = above
+	return s, ok
+}
+
+func (s share) dial(ctx context.Context, a Access, create bool) (store.Remote, error) {
+	return opened(pick(create, smb.Create, smb.Open)(ctx, s.Target, a.Share(s.Target)))
+}
+
+// bucket is an address in a bucket.
+type bucket struct{ s3.Target }
+
+func parseBucket(rest string) (Address, error) {
+	t, err := s3.Parse(s3.Scheme + rest)
+	return bucket{t}, err //nolint:wrapcheck // the caller says of what
+}
+
+func (b bucket) Server() string { return b.Host() }
+
+func (b bucket) Dialled() string {
+	if strings.Contains(b.Endpoint, ":") {
+		return b.Endpoint
+	}
+	return net.JoinHostPort(b.Endpoint, "https")
+}
+
+func (b bucket) Parent() (Address, bool) {
+	above, ok := parent(b.Prefix)
+	b.Prefix = above
+	return b, ok
+}
+
+func (b bucket) dial(ctx context.Context, a Access, create bool) (store.Remote, error) {
+	o, err := a.Bucket(b.Target)
+	if err != nil {
+		return nil, err
+	}
+	return opened(pick(create, s3.Create, s3.Open)(ctx, b.Target, o))
+}
+
+// parent returns the folder above one, "" for the root; false: it is the root.
+func parent(folder string) (string, bool) {
+	above := path.Dir(folder)
+	if above == "." {
+		above = ""
+	}
+	return above, folder != ""
+}
+
+func pick[F any](create bool, yes, no F) F {
+	if create {
+		return yes
+	}
+	return no
+}
+
+// opened returns a store as an interface, which is nil after an error.
+func opened[S store.Remote](st S, err error) (store.Remote, error) {
+	if err != nil {
+		return nil, err
+	}
+	return st, nil
+}
+
+// Dial connects to the server of l and opens the folder there, for a test of it. l must be on a server.
+func (l Location) Dial(ctx context.Context, a Access) (store.Remote, error) {
+	return a.Connect(func() (store.Remote, error) { return l.Address.dial(ctx, a, false) })
+}
+
+// parseAddress reads the part after the scheme. found is false for a scheme that is not known.
+func parseAddress(scheme, rest string) (at Address, found bool, err error) {
+	parse, found := schemes()[scheme]
+	if !found {
+		return nil, false, nil
+	}
+	if at, err = parse(rest); err != nil {
+		return nil, true, fmt.Errorf("repository: %w", err)
+	}
+	return at, true, nil
+}

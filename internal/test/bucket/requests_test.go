@@ -1,0 +1,161 @@
+// Package bucket tests the engine as a whole over an S3 server.
+package bucket
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/backup"
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/meter"
+	"github.com/tidemark-backup/tidemark/internal/store/s3"
+	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
+	"github.com/tidemark-backup/tidemark/internal/test/s3test"
+	"github.com/tidemark-backup/tidemark/internal/test/storetest"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
+)
+
+func TestMain(m *testing.M) { kit.Main(m) }
+
+// spans records when each operation on a store began and ended.
+type spans struct {
+	mu  sync.Mutex
+	all [][2]time.Time
+}
+
+func (s *spans) observe(context.Context, meter.Operation) func(meter.Result) {
+	begin := time.Now()
+	return func(meter.Result) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.all = append(s.all, [2]time.Time{begin, time.Now()})
+	}
+}
+
+// turns returns the largest number of operations that follow one another, and forgets them.
+func (s *spans) turns() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slices.SortFunc(s.all, func(a, b [2]time.Time) int { return a[1].Compare(b[1]) })
+	var last time.Time
+	for _, one := range s.all {
+		if !one[0].Before(last) {
+			n, last = n+1, one[1]
+		}
+	}
+	s.all = nil
+	return n
+}
+
+// counts are numbers of requests.
+type counts struct{ put, get, head, list, remove uint64 }
+
+func of(r *s3.Requests) counts {
+	return counts{r.Put.Load(), r.Get.Load(), r.Head.Load(), r.List.Load(), r.Delete.Load()}
+}
+
+func (c counts) since(was counts) counts {
+	return counts{c.put - was.put, c.get - was.get, c.head - was.head, c.list - was.list, c.remove - was.remove}
+}
+
+func (c counts) total() uint64 { return c.put + c.get + c.head + c.list + c.remove }
+
+// bench is an engine over a fake server that counts.
+type bench struct {
+	*kit.Engine
+	remote *s3.Store
+	fake   *s3test.Fake
+	spans  *spans
+}
+
+func newBench(t *testing.T) *bench {
+	fake := s3test.NewFake(t)
+	fake.Page = 1000
+	keys := s3.Keys{Env: func(string) (string, bool) { return "x", true }}
+	remote, err := s3.Create(t.Context(), s3.Target{Endpoint: fake.Addr, Bucket: s3test.Bucket, Prefix: "p"},
+		s3.Options{Keys: keys, Plain: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, remote.Close()) })
+	b := &bench{remote: remote, fake: fake, spans: &spans{}}
+	b.Engine = kit.NewEngine(t, meter.Wrap(remote, b.spans.observe))
+	unlock := b.Open.Unlock // as the command line does: which key it is depends on the repository
+	b.Open.Unlock, b.Open.ByID = nil, func(_ string, opt *repo.OpenOptions) error {
+		opt.Unlock = unlock
+		return nil
+	}
+	return b
+}
+
+// unchanged returns the least that one of three backups needs: another test may change a folder above the source.
+func (b *bench) unchanged(job backup.Job) (least counts, turns int) {
+	b.T.Helper()
+	for i := range 3 {
+		kit.Settle()
+		if c, n := b.count(job); i == 0 || c.total() < least.total() {
+			least, turns = c, n
+		}
+	}
+	return least, turns
+}
+
+// count returns the requests of a backup, and how many operations followed one another.
+func (b *bench) count(job backup.Job) (counts, int) {
+	b.T.Helper()
+	was := of(b.remote.Requests())
+	b.spans.turns()
+	b.fake.Delay = 20 * time.Millisecond
+	_, _, err := b.Backup(job)
+	b.fake.Delay = 0
+	require.NoError(b.T, err)
+	return of(b.remote.Requests()).since(was), b.spans.turns()
+}
+
+func (b *bench) stored(kind store.Kind) (n uint64) {
+	for _, err := range b.remote.List(context.Background(), kind) {
+		require.NoError(b.T, err)
+		n++
+	}
+	return n
+}
+
+// TestRequestsOfABackup holds what is reached today of two bars. First backup: packs, segments, renewals and 5 PUT, and
+// 12 others (today 27 for 5 packs). Unchanged: 10 requests and 5 turns with any number of snapshots (today 20 and 10).
+func TestRequestsOfABackup(t *testing.T) {
+	dir := filepath.Join(testkit.RamDir(t), "src")
+	require.NoError(t, os.MkdirAll(dir, 0o700))
+	for i := range 300 {
+		data := storetest.Pattern(200_000, uint64(i))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, strconv.Itoa(i)), data, 0o600))
+	}
+	b := newBench(t)
+	first, turns := b.count(b.Job(dir))
+	packs, segments := b.stored(store.Pack), b.stored(store.Index)
+	t.Logf("first: %+v, %d turns, %d packs, %d segments", first, turns, packs, segments)
+	require.LessOrEqual(t, first.put, packs+segments+5)
+	require.LessOrEqual(t, first.total()-first.put, 12+3*packs)
+
+	snapshots := uint64(40) // more than are read at the same time
+	if os.Getenv("TIDEMARK_LONG_TESTS") != "" {
+		snapshots = 1000
+	}
+	one, oneTurns := b.unchanged(b.Job(dir))
+	for b.stored(store.Snapshot) < snapshots {
+		_, _, err := b.Backup(b.Job(dir))
+		require.NoError(t, err)
+	}
+	many, manyTurns := b.unchanged(b.Job(dir))
+	t.Logf("unchanged: %+v = %d, %d turns; with %d snapshots: %+v = %d, %d turns", one, one.total(), oneTurns, snapshots,
+		many, many.total(), manyTurns)
+	require.LessOrEqual(t, one.total(), uint64(20))
+	require.LessOrEqual(t, many.total(), one.total(), "the number of snapshots does not matter")
+	require.LessOrEqual(t, min(oneTurns, manyTurns), 11)
+}

@@ -1,0 +1,130 @@
+// Package s3test starts S3 servers for tests: versitygw over TLS, and a server in the process of the test that answers
+// as real ones do only now and then.
+package s3test
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The keys and the bucket of a server.
+const (
+	ID     = "tidemarktest"
+	Secret = "geheim-0123456789"
+	Bucket = "backup"
+)
+
+// Version is that of versitygw which the tests are made for. Earlier ones let several writers get one name.
+const Version = "v1.8.0"
+
+// Server is a versitygw that ends with the test.
+type Server struct {
+	Addr   string // host:port
+	Folder string // the buckets
+	CA     []byte // its certificate in PEM form
+	t      testing.TB
+	dir    string
+	run    *exec.Cmd
+	said   bytes.Buffer
+}
+
+// Start starts a versitygw with a bucket. It skips the test where there is none, and fails it in CI.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	program, err := exec.LookPath("versitygw")
+	if err != nil {
+		const how = "needs versitygw: go install github.com/versity/versitygw/cmd/versitygw@" + Version
+		if os.Getenv("CI") != "" {
+			t.Fatal(how)
+		}
+		t.Skip(how)
+	}
+	s := &Server{t: t, dir: t.TempDir(), Addr: freeAddress(t)}
+	s.Folder = filepath.Join(s.dir, "buckets")
+	require.NoError(t, os.MkdirAll(filepath.Join(s.Folder, Bucket), 0o700))
+	s.certificate()
+	s.Run(program)
+	t.Cleanup(s.Kill)
+	return s
+}
+
+// freeAddress returns an address of this machine that nothing listens on.
+func freeAddress(t testing.TB) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, l.Close()) }()
+	return l.Addr().String()
+}
+
+// certificate makes a certificate for this machine.
+func (s *Server) certificate() {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(s.t, err)
+	form := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "tidemark test"}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, form, form, &key.PublicKey, key)
+	require.NoError(s.t, err)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(s.t, err)
+	s.CA = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	require.NoError(s.t, os.WriteFile(s.CAFile(), s.CA, 0o600))
+	require.NoError(s.t, os.WriteFile(filepath.Join(s.dir, "key.pem"),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
+}
+
+// CAFile returns the path of the certificate.
+func (s *Server) CAFile() string { return filepath.Join(s.dir, "cert.pem") }
+
+// Run starts the server, also again after Kill, at the same address.
+func (s *Server) Run(program string) {
+	s.t.Helper()
+	s.said.Reset()
+	s.run = exec.Command(program, "--access", ID, "--secret", Secret, "--port", s.Addr, "--cert", s.CAFile(),
+		"--key", filepath.Join(s.dir, "key.pem"), "--quiet", "--keep-alive", "posix", s.Folder)
+	s.run.Stdout, s.run.Stderr = &s.said, &s.said
+	require.NoError(s.t, s.run.Start())
+	for range 300 {
+		if c, err := net.DialTimeout("tcp", s.Addr, time.Second); err == nil {
+			require.NoError(s.t, c.Close())
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	s.Kill()
+	s.t.Fatalf("versitygw does not listen: %s", s.said.String())
+}
+
+// Kill ends the server at once.
+func (s *Server) Kill() {
+	_ = s.run.Process.Kill()
+	_ = s.run.Wait()
+}
+
+// Port returns the number of the port.
+func (s *Server) Port() int {
+	_, port, err := net.SplitHostPort(s.Addr)
+	require.NoError(s.t, err)
+	n, err := strconv.Atoi(port)
+	require.NoError(s.t, err)
+	return n
+}
