@@ -306,7 +306,9 @@ func (s *liveSide) entry(d *liveDir, name string) (*liveObject, error) {
 	}
 	if s.Rules.Needs().TimeMachine && (o.Type == tree.File || o.Type == tree.Dir) {
 		verdict := rules.Include
-		err := d.EachXattr([]string{name}, rules.StickyXattr, func(_ int, value []byte) { verdict = s.Rules.Sticky(value) })
+		err := d.EachXattr([]string{name}, rules.StickyXattr, func(_ int, value []byte) {
+			verdict = s.Rules.Sticky(value, func() string { return o.path })
+		})
 		if err != nil || verdict == rules.Exclude {
 			return nil, err
 		}

@@ -64,7 +64,8 @@ func (a *app) protect(ctx context.Context, src *backup.Source) error {
 		protected = append(protected, options.Protected{Path: localfs.SystemVolumes, Hollow: true, Sources: a.task.sources,
 			Why: "a volume of the system, whose files appear at the root"})
 		if a.spec.ExcludesTimeMachine() {
-			protected = append(protected, a.leftOutByTimeMachine(ctx, mounts)...)
+			protected = append(append(protected, a.leftOutByTimeMachine(ctx, mounts)...),
+				options.Protected{Sources: a.task.sources})
 		}
 	}
 	src.Skip = func(dev, ino uint64) bool { return known[identity{dev, ino}] }
@@ -92,17 +93,24 @@ func (a *app) leftOutByTimeMachine(ctx context.Context, mounts []localfs.Mount) 
 	for i := range mounts {
 		m.Mounts = append(m.Mounts, mounts[i].Path)
 	}
-	paths, err := m.TimeMachineExclusions()
+	all, err = leftOut(m, a.task.sources)
 	if err != nil {
 		a.print.Note(err.Error())
 	}
+	return all
+}
+
+// leftOut returns what Time Machine excludes, but for what is one of sources or contains one. With an error, which says
+// what is not known, the rest is returned.
+func leftOut(m *job.Mac, sources []string) (all []options.Protected, err error) {
+	paths, err := m.TimeMachineExclusions()
 	for _, path := range paths {
 		folder := strings.TrimSuffix(path, "/*")
-		if !slices.ContainsFunc(a.task.sources, func(source string) bool { return within(source, folder) }) {
+		if !slices.ContainsFunc(sources, func(source string) bool { return within(source, folder) }) {
 			all = append(all, options.Protected{Path: path, Why: "excluded from Time Machine"})
 		}
 	}
-	return all
+	return all, err
 }
 
 // resolve follows the links of a path as far as it exists, and returns an absolute path.

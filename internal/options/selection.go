@@ -13,11 +13,11 @@ import (
 
 // Protected is a path that must not be part of a backup, before all rules.
 type Protected struct {
-	Path string // absolute, links resolved; with "/*" at its end: what lies in the folder
+	Path string // absolute, links resolved; with "/*" at its end: what lies in the folder; "": only Sources counts
 	Why  string // for messages: "the repository"
 
 	Hollow  bool     // the directories in Path are kept, without what is in them
-	Sources []string // those of a Hollow path that are named are entered
+	Sources []string // those of a Hollow path that are named are entered; without a path, Time Machine leaves none out
 }
 
 // Sources are the conditions that sources have to meet.
@@ -42,6 +42,8 @@ func (s *Spec) Rules(read ReadFile, env Env, protect ...Protected) (*rules.Set, 
 	for _, p := range protect {
 		folder, contents := strings.CutSuffix(p.Path, "/*")
 		switch {
+		case p.Path == "":
+			c.builder.Name(p.Sources)
 		case p.Hollow:
 			c.builder.Hollow(p.Path, p.Why, p.Sources)
 		case contents:

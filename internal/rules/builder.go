@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -92,6 +94,20 @@ func (b *Builder) Hollow(folder, why string, sources []string) {
 		if rest, below := strings.CutPrefix(path.Clean(source), folder+"/"); below {
 			name, _, _ := strings.Cut(rest, "/")
 			b.set.trie.insert(literal(folder+"/"+name), b.add(Protected, true, source+": it is named", "built-in"))
+		}
+	}
+}
+
+// Name has Sticky keep sources that lie within other sources, and the folders that lead there. The scanner does not
+// look at the attribute of other sources.
+func (b *Builder) Name(sources []string) {
+	b.set.named = make(map[string]bool)
+	for _, outer := range sources {
+		below := strings.TrimSuffix(path.Clean(outer), "/") + "/"
+		for _, inner := range sources {
+			for at := path.Clean(inner); strings.HasPrefix(at, below) && at != "/"; at = path.Dir(at) {
+				b.set.named[at] = true
+			}
 		}
 	}
 }
@@ -229,6 +245,9 @@ func (s *Set) canonical() []byte {
 		out = fmt.Appendf(out, "%d %t ", r.Kind, r.Include)
 		out = binary.AppendUvarint(out, uint64(len(r.Text)))
 		out = append(out, r.Text...)
+	}
+	for _, at := range slices.Sorted(maps.Keys(s.named)) {
+		out = append(out, "\x00named "+at...)
 	}
 	return out
 }

@@ -119,7 +119,7 @@ func (s *Set) object(q Query, d Decision) Decision {
 	switch {
 	case s.has[NoDump] && q.NoDump:
 		return Decision{Exclude, s.first(NoDump), d.Path}
-	case s.Sticky(q.Sticky) == Exclude:
+	case s.Sticky(q.Sticky, func() string { return q.Path }) == Exclude:
 		return Decision{Exclude, s.first(TimeMachine), d.Path}
 	case s.Object(q.Type, q.Size, false) == Exclude:
 		return Decision{Exclude, s.first(LargerThan), d.Path}

@@ -339,9 +339,10 @@ func TestProtectedPaths(t *testing.T) {
 }
 
 func TestObjectsAndMounts(t *testing.T) {
+	atA := func() string { return "/a" }
 	empty := NewBuilder().Compile()
 	require.Equal(t, Include, empty.Object(tree.File, 1<<60, true))
-	require.Equal(t, Include, empty.Sticky([]byte("com.apple.backupd")))
+	require.Equal(t, Include, empty.Sticky([]byte("com.apple.backupd"), atA))
 	require.Equal(t, Include, empty.Mount("/m", true))
 	require.Equal(t, Needs{}, empty.Needs())
 
@@ -357,8 +358,8 @@ func TestObjectsAndMounts(t *testing.T) {
 	require.Equal(t, Exclude, set.Object(tree.File, 101, false))
 	require.Equal(t, Include, set.Object(tree.Dir, 4096, false))
 	require.Equal(t, Exclude, set.Object(tree.Dir, 0, true))
-	require.Equal(t, Exclude, set.Sticky([]byte("bplist00_\x10\x11com.apple.backupd")))
-	require.Equal(t, Include, set.Sticky(nil))
+	require.Equal(t, Exclude, set.Sticky([]byte("bplist00_\x10\x11com.apple.backupd"), atA))
+	require.Equal(t, Include, set.Sticky(nil, atA))
 	require.Equal(t, NotEntered, set.Mount("/m", true))
 	require.Equal(t, Include, set.Mount("/m", false))
 	require.Len(t, set.List(), 4)
@@ -548,4 +549,36 @@ func TestFirmlinksAreEntered(t *testing.T) {
 	set := b.Compile()
 	require.Equal(t, Include, set.Mount("/Users", false))
 	require.Equal(t, NotEntered, set.Mount("/Volumes/USB", false))
+}
+
+// A source within another one is kept despite the attribute of Time Machine, and the digest says so: a directory that
+// was stored without it is scanned again.
+func TestNamedSourcesAreKept(t *testing.T) {
+	excluded := []byte("com.apple.backupd")
+	compile := func(sources ...string) *Set {
+		b := NewBuilder()
+		b.Flag(TimeMachine, "default")
+		b.Name(sources)
+		return b.Compile()
+	}
+	plain := compile()
+	for _, c := range []struct {
+		sources []string
+		path    string
+		want    Verdict
+	}{
+		{[]string{"/home", "/home/vm"}, "/home/vm", Include},
+		{[]string{"/home/vm/", "/"}, "/home/vm", Include},
+		{[]string{"/home", "/home/vm"}, "/home/vm/disk", Exclude},
+		{[]string{"/home", "/home/vm"}, "/home/vms", Exclude},
+		{[]string{"/home", "/home/vm"}, "/home", Exclude},
+		{[]string{"/home", "/home/vm/a/b"}, "/home/vm", Include},
+		{[]string{"/", "/"}, "/x", Exclude},
+		{[]string{"/home", "/home2"}, "/home2", Exclude},
+	} {
+		set := compile(c.sources...)
+		require.Equal(t, c.want, set.Sticky(excluded, func() string { return c.path }), c)
+		nested := c.want == Include || len(set.named) > 0
+		require.Equal(t, !nested, plain.digest == set.digest, c)
+	}
 }

@@ -25,6 +25,7 @@ type Set struct {
 	ignoreName string
 	largest    uint64
 	systems    map[string]bool // file systems that are entered although OneSystem applies, by path
+	named      map[string]bool // sources within other sources, which Sticky keeps, by path
 	controls   map[string]bool // names of marker and ignore files
 	digest     [sha256.Size]byte
 	plain      *DirState // the state of a directory that no pattern has reached yet
@@ -60,9 +61,9 @@ func (s *Set) Object(typ tree.Type, size uint64, nodump bool) Verdict {
 }
 
 // Sticky decides by the value of StickyXattr, nil when the object has none. The value is a property list that holds
-// the string com.apple.backupd.
-func (s *Set) Sticky(value []byte) Verdict {
-	if s.has[TimeMachine] && bytes.Contains(value, []byte("com.apple.backupd")) {
+// the string com.apple.backupd. path is asked for only then: an object that a person named is kept.
+func (s *Set) Sticky(value []byte, path func() string) Verdict {
+	if s.has[TimeMachine] && bytes.Contains(value, []byte("com.apple.backupd")) && !s.named[path()] {
 		return Exclude
 	}
 	return Include

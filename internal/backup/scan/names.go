@@ -367,6 +367,7 @@ func (w *walk) live(d *Directory, e *Entry) error {
 func (l *realNames) sticky(d *Directory, n int) error {
 	l.stickies = [localfs.MaxStatBatch]bool{}
 	return d.dir.EachXattr(l.wanted[:n], cmp.Or(l.walk.opt.View.Sticky, rules.StickyXattr), func(i int, value []byte) {
-		l.stickies[i] = l.walk.opt.Rules.Sticky(value) == rules.Exclude
+		path := func() string { return d.Join(l.wanted[i]) }
+		l.stickies[i] = l.walk.opt.Rules.Sticky(value, path) == rules.Exclude
 	})
 }

@@ -93,3 +93,45 @@ func TestStickyExclusionsCostOneOperationForManyEntries(t *testing.T) {
 	}
 	require.Less(t, operations[true], operations[false]+files/2, "no operation for each entry")
 }
+
+// What a person named is not left out by the attribute, whether it is a folder, a file, or lies in another source.
+func TestNamedSourcesAreKeptDespiteTheStickyAttribute(t *testing.T) {
+	const attr = "user.sticky"
+	root := filepath.Join(t.TempDir(), "root")
+	at := func(name string) string { return filepath.Join(root, name) }
+	for _, dir := range []string{"folder/inner", "other"} {
+		require.NoError(t, os.MkdirAll(at(dir), 0o755))
+	}
+	for _, name := range []string{"folder/file", "folder/inner/deep", "other/file"} {
+		require.NoError(t, os.WriteFile(at(name), nil, 0o644))
+	}
+	for _, name := range []string{"folder", "folder/inner", "folder/file", "other", "other/file"} {
+		require.NoError(t, unix.Setxattr(at(name), attr, []byte("com.apple.backupd"), 0))
+	}
+	all := []string{"deep", "file", "folder", "inner", "other"}
+	for name, c := range map[string]struct{ sources, want []string }{
+		"not named":            {[]string{""}, []string{}},
+		"a folder":             {[]string{"folder"}, []string{"folder"}},
+		"a folder within":      {[]string{"folder/inner"}, []string{"deep", "folder", "inner"}},
+		"a file":               {[]string{"folder/file"}, []string{"file", "folder"}},
+		"within and without":   {[]string{"", "folder/inner"}, []string{"deep", "folder", "inner"}},
+		"a folder of a source": {[]string{"", "folder"}, []string{"folder"}},
+		"a file of a source":   {[]string{"", "other", "other/file"}, []string{"file", "other"}},
+	} {
+		b := rules.NewBuilder()
+		b.Flag(rules.TimeMachine, "default")
+		var sources []string
+		for _, source := range c.sources {
+			sources = append(sources, at(source))
+		}
+		b.Name(sources)
+		pick, err := Sources(sources)
+		require.NoError(t, err)
+		f := &found{}
+		require.NoError(t, Walk(t.Context(), pick, Options{Workers: 1, Rules: b.Compile(), Ledger: report.New(time.Now),
+			View: View{Sticky: attr}, Gate: func(*localfs.Dir, string) *iopolicy.Pass { return nil }}, f))
+		slices.Sort(f.names)
+		got := slices.DeleteFunc(f.names, func(name string) bool { return !slices.Contains(all, name) })
+		require.Equal(t, c.want, got, name)
+	}
+}
