@@ -173,3 +173,36 @@ func TestAnotherProcess(t *testing.T) {
 	_, err = newMacProcess(m.calls(), 0, false, true)
 	require.ErrorIs(t, err, ErrNoProcess)
 }
+
+// TestAnAcceleratedJobOfMacOS: a job of each policy is made important for a time and goes back, twice, as `accelerate`
+// asks. The kernel never brakes it, root gets the nice value back at once, and another user reads why not.
+func TestAnAcceleratedJobOfMacOS(t *testing.T) {
+	for _, root := range []bool{true, false} {
+		for policy, nice := range map[iopolicy.Policy]int{iopolicy.Standard: 0, iopolicy.Utility: 5, iopolicy.Throttle: 10} {
+			m := newMac()
+			m.root = root
+			p, err := newMacProcess(m.calls(), 7, true, false)
+			require.NoError(t, err)
+			for range 2 {
+				out, err := p.Apply(policy)
+				require.NoError(t, err)
+				require.Empty(t, out.Notes)
+				require.Equal(t, nice, m.nice[7])
+				require.EqualValues(t, iopolPassive, m.iopol)
+
+				out, err = p.Apply(iopolicy.Important)
+				require.NoError(t, err)
+				require.Zero(t, m.iopol, "as it was found")
+				if root || nice == 0 {
+					require.Zero(t, m.nice[7])
+					require.Empty(t, out.Notes)
+				} else {
+					require.Equal(t, nice, m.nice[7])
+					require.Len(t, out.Notes, 1)
+					require.Contains(t, out.Notes[0], "only root may raise it again")
+				}
+				require.Empty(t, m.set, "the background is left alone")
+			}
+		}
+	}
+}
