@@ -40,7 +40,7 @@ type prover struct {
 
 // mustStay returns those of the packs that cannot be removed, because the other copy of a blob is bad. It marks the
 // packs with bad copies as damaged.
-func (p *pruner) mustStay(ctx context.Context, v *survey, packs []planned) (kept map[format.ID]bool, err error) {
+func (p *pruner) mustStay(ctx context.Context, v *survey, packs []*packState) (kept map[format.ID]bool, err error) {
 	w := &prover{
 		p: p, v: v, wrote: p.s.Wrote(), damaged: marks.DamagedPacks(v.marks),
 		kept: make(map[format.ID]bool), bad: make(map[format.ID]error),
@@ -51,13 +51,13 @@ func (p *pruner) mustStay(ctx context.Context, v *survey, packs []planned) (kept
 	step := p.opt.Ledger.Step(report.Planning, report.Course{Unit: "packs", Units: uint64(len(packs)), Exact: true})
 	g, running := errgroup.WithContext(ctx)
 	g.SetLimit(object.SmallAtOnce)
-	for _, t := range packs {
+	for _, s := range packs {
 		if running.Err() != nil {
 			break
 		}
 		g.Go(func() error {
 			defer step.Did(1, 0)
-			return w.pack(running, v.find(t.id))
+			return w.pack(running, s)
 		})
 	}
 	if err := g.Wait(); err != nil {
@@ -240,7 +240,11 @@ func (p *pruner) withoutDoubted(ctx context.Context, v *survey, plan plan) (plan
 	if replaced, err := v.index.Replaced(rankIndexed); replaced == 0 || err != nil {
 		return plan, err
 	}
-	kept, err := p.mustStay(ctx, v, slices.Concat(plan.remove, plan.repack))
+	var packs []*packState
+	for _, t := range slices.Concat(plan.remove, plan.repack) {
+		packs = append(packs, v.find(t.id))
+	}
+	kept, err := p.mustStay(ctx, v, packs)
 	return plan.without(func(id format.ID) bool {
 		_, bad := p.bad[id]
 		return bad || kept[id]

@@ -25,7 +25,7 @@ type other = session.Other
 
 // removal is what a sweep does.
 type removal struct {
-	packs   []planned    // to be removed
+	packs   []*packState // to be removed
 	revived []format.ID  // marked, but needed by now
 	marks   []store.Name // carried out with that
 }
@@ -77,7 +77,7 @@ func (p *pruner) removal(ctx context.Context, v *survey) (removal, error) {
 	if err != nil {
 		return what, err
 	}
-	what.packs = slices.DeleteFunc(what.packs, func(t planned) bool { return kept[t.id] })
+	what.packs = slices.DeleteFunc(what.packs, func(s *packState) bool { return kept[s.id] })
 	for id := range kept {
 		if !v.damaged(id) {
 			what.revived = append(what.revived, id)
@@ -104,7 +104,7 @@ func (v *survey) removable() (what removal) {
 			}
 			switch met[s] = true; {
 			case s.live == 0:
-				what.packs = append(what.packs, planned{id: id, size: s.size})
+				what.packs = append(what.packs, s)
 			case !v.damaged(id): // a damaged pack that is needed stays, and so does its mark
 				what.revived = append(what.revived, id)
 			}
@@ -142,11 +142,11 @@ func (v *survey) absent() (ids []format.ID) {
 
 // clear removes packs from the index, and then the packs. Where there is no space for new segments, the packs go first:
 // until their mark is gone too, writers treat them as absent, and a prune that continues removes them from the index.
-func (p *pruner) clear(ctx context.Context, v *survey, removable []planned) error {
+func (p *pruner) clear(ctx context.Context, v *survey, removable []*packState) error {
 	if err := v.list(ctx); err != nil {
 		return indexError(err)
 	}
-	steps := []func(context.Context, *survey, []planned) error{p.unname, p.remove}
+	steps := []func(context.Context, *survey, []*packState) error{p.unname, p.remove}
 	if p.round.tight {
 		slices.Reverse(steps)
 	}
@@ -160,7 +160,7 @@ func (p *pruner) clear(ctx context.Context, v *survey, removable []planned) erro
 
 // unname removes packs from the index: new segments supersede those that name some of them. Each new segment names all
 // other packs of the superseded ones, so every pack that stays is named at every moment.
-func (p *pruner) unname(ctx context.Context, v *survey, removable []planned) error {
+func (p *pruner) unname(ctx context.Context, v *survey, removable []*packState) error {
 	gone := make(map[format.ID]bool)
 	for _, t := range removable {
 		gone[t.id] = true
@@ -291,7 +291,7 @@ func (p *pruner) removeAll(ctx context.Context, names []store.Name, done func(i 
 	return g.Wait()
 }
 
-func (p *pruner) remove(ctx context.Context, _ *survey, removable []planned) error {
+func (p *pruner) remove(ctx context.Context, _ *survey, removable []*packState) error {
 	if len(removable) == 0 {
 		return nil
 	}
