@@ -148,3 +148,16 @@ func TestAnAnswerThatIsCutIsNoShortFile(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrTemporary)
 	require.NotErrorIs(t, err, store.ErrShort)
 }
+
+// TestANameThatIsTakenIsNoLostConnection: some servers refuse a put by ending the connection before they have read it.
+func TestANameThatIsTakenIsNoLostConnection(t *testing.T) {
+	f := s3test.NewFake(t)
+	st := onFake(t, f)
+	for _, name := range storetest.Names() {
+		_, err := st.PutNew(t.Context(), name, []byte("first"))
+		require.NoError(t, err)
+		lose(f, http.MethodPut, 1, true)
+		_, err = st.PutNew(t.Context(), name, []byte("second"))
+		require.ErrorIs(t, err, store.ErrExists, "%s", name)
+	}
+}

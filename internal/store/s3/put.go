@@ -41,7 +41,7 @@ func (s *Store) Put(ctx context.Context, name store.Name, data []byte) error {
 	switch {
 	case err != nil:
 	case name.Kind != store.Lease:
-		_, err = s.send(ctx, name, data, newTag(data), func(*minio.PutObjectOptions) {})
+		_, err = s.send(ctx, name, data, newTag(data), "")
 	default:
 		err = s.putLease(ctx, name, data)
 	}
@@ -64,7 +64,7 @@ func (s *Store) putLease(ctx context.Context, name store.Name, data []byte) erro
 		if err != nil {
 			return err
 		}
-		_, err = s.send(ctx, name, data, newTag(data), func(o *minio.PutObjectOptions) { o.SetMatchETag(there.ETag) })
+		_, err = s.send(ctx, name, data, newTag(data), there.ETag)
 		if !errors.Is(err, errTaken) && !errors.Is(err, store.ErrNotExist) {
 			return err
 		}
@@ -94,7 +94,7 @@ func (s *Store) putNew(ctx context.Context, name store.Name, data []byte) (time.
 			t, earlier = was, true
 		}
 	}
-	at, err := s.send(ctx, name, data, t, func(o *minio.PutObjectOptions) { o.SetMatchETagExcept("*") })
+	at, err := s.send(ctx, name, data, t, free)
 	if errors.Is(err, store.ErrTemporary) {
 		s.lost.Store(name, t)
 	}
@@ -140,15 +140,23 @@ func (s *Store) Fence(ctx context.Context, name store.Name) error {
 	return nil
 }
 
-// send does one put, and returns the server's time of the answer. If the answer is lost, it looks whether the object
-// is there.
-func (s *Store) send(ctx context.Context, name store.Name, data []byte, t tag,
-	condition func(*minio.PutObjectOptions),
-) (at time.Time, err error) {
+// free is the condition that nothing has a name.
+const free = "*"
+
+// send does one put, and returns the server's time of the answer. only is its condition: free, the ETag that the
+// object must have, or "". If the answer is lost, it looks whether the object is there. A server may also refuse a name
+// that is taken by ending the connection while the bytes are sent.
+func (s *Store) send(ctx context.Context, name store.Name, data []byte, t tag, only string) (at time.Time, err error) {
 	watch, alive, stop := watched(context.WithValue(ctx, dateKey{}, &at))
 	defer stop()
 	opt := minio.PutObjectOptions{DisableContentSha256: true, UserMetadata: map[string]string{tagKey: t.random}}
-	condition(&opt)
+	switch only {
+	case "":
+	case free:
+		opt.SetMatchETagExcept(free)
+	default:
+		opt.SetMatchETag(only)
+	}
 	body := &paced{from: bytes.NewReader(data), ctx: watch, way: store.Upload, alive: alive}
 	_, err = s.core.PutObject(watch, s.target.Bucket, s.path(name), body, int64(len(data)), "",
 		hex.EncodeToString(t.sum[:]), opt)
@@ -156,8 +164,13 @@ func (s *Store) send(ctx context.Context, name store.Name, data []byte, t tag,
 	if err = s.explain(ctx, err); !unclear || !errors.Is(err, store.ErrTemporary) || ctx.Err() != nil {
 		return at, err
 	}
-	if there, failed := s.head(ctx, name); failed == nil && there.UserMetadata[tagKey] == t.random {
+	switch there, failed := s.head(ctx, name); {
+	case failed != nil:
+		return at, err
+	case there.UserMetadata[tagKey] == t.random:
 		return there.LastModified, nil
+	case only == free:
+		return at, errTaken
 	}
 	return at, err
 }

@@ -69,7 +69,7 @@ func (f *Fake) Faults(next func(r *http.Request) Fault) {
 func (f *Fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return
+		panic(http.ErrAbortHandler)
 	}
 	time.Sleep(f.Delay)
 	f.mu.Lock()
