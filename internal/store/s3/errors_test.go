@@ -1,6 +1,7 @@
 package s3_test
 
 import (
+	"fmt"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -160,4 +161,30 @@ func TestANameThatIsTakenIsNoLostConnection(t *testing.T) {
 		_, err = st.PutNew(t.Context(), name, []byte("second"))
 		require.ErrorIs(t, err, store.ErrExists, "%s", name)
 	}
+}
+
+func TestAListGoesOnAfterALostConnection(t *testing.T) {
+	f := s3test.NewFake(t)
+	f.Page = 10
+	st := onFake(t, f)
+	want := make(map[store.Name]bool)
+	for i := range 35 {
+		name := store.Name{Kind: store.Snapshot, ID: fmt.Sprintf("%04x", i)}
+		want[name] = true
+		require.NoError(t, st.Put(t.Context(), name, []byte("x")))
+	}
+	var n atomic.Int64
+	f.Faults(func(r *http.Request) s3test.Fault {
+		if k := n.Add(1); k == 2 || k == 4 {
+			return s3test.Fault{Status: http.StatusServiceUnavailable, Code: "SlowDown"}
+		}
+		return s3test.Fault{}
+	})
+	for info, err := range st.List(t.Context(), store.Snapshot) {
+		require.NoError(t, err)
+		require.True(t, want[info.Name], "%s again", info.Name)
+		delete(want, info.Name)
+	}
+	require.Empty(t, want)
+	require.Greater(t, n.Load(), int64(5))
 }

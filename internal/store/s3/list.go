@@ -7,13 +7,21 @@ import (
 	"iter"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/minio/minio-go/v7"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 )
 
-// List yields the objects of a kind, 1,000 for each request.
+const (
+	// firstWait doubles up to lastWait while a list waits for a server that restarts: half a minute in all.
+	firstWait = 500 * time.Millisecond
+	lastWait  = 16 * time.Second
+)
+
+// List yields the objects of a kind, 1,000 for each request. A list that has begun goes on after the last key when the
+// server is back.
 func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info, error] {
 	return func(yield func(store.Info, error) bool) {
 		fail := func(err error) { yield(store.Info{}, fmt.Errorf("list %s: %w", kind, err)) }
@@ -26,12 +34,13 @@ func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info,
 				yield(info, err)
 			}
 		default:
+			l := &listing{Store: s, kind: kind, yield: func(info store.Info) bool { return yield(info, nil) }}
 			folders := []string{kind.Folder()}
 			if kind == store.Pack {
 				folders = append(folders, store.Trees)
 			}
 			for _, folder := range folders {
-				if more, err := s.listFolder(ctx, kind, folder, yield); err != nil {
+				if more, err := l.folder(ctx, folder); err != nil {
 					fail(err)
 					return
 				} else if !more {
@@ -42,35 +51,55 @@ func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info,
 	}
 }
 
-// listFolder reports whether the caller wants more.
-func (s *Store) listFolder(ctx context.Context, kind store.Kind, folder string,
-	yield func(store.Info, error) bool,
-) (more bool, err error) {
+// listing is one run of a list.
+type listing struct {
+	*Store
+	kind  store.Kind
+	yield func(store.Info) bool
+	begun bool // something was yielded, so that the caller cannot repeat the list
+}
+
+// folder yields the objects of a folder. It reports whether the caller wants more.
+func (l *listing) folder(ctx context.Context, folder string) (more bool, err error) {
+	after := ""
+	for wait := firstWait; ; wait *= 2 {
+		more, err = l.part(ctx, folder, &after)
+		if !l.begun || wait > lastWait || !errors.Is(err, store.ErrTemporary) {
+			return more, err
+		}
+		if stopped := store.Sleep(ctx, wait); stopped != nil {
+			return false, stopped
+		}
+	}
+}
+
+// part yields the objects after a key, and moves it.
+func (l *listing) part(ctx context.Context, folder string, after *string) (more bool, err error) {
 	below, stop := context.WithCancel(ctx)
 	defer stop()
-	prefix := s.target.key(folder) + "/"
-	for o := range s.core.ListObjectsIter(below, s.target.Bucket, minio.ListObjectsOptions{
-		Prefix: prefix, Recursive: true,
+	for o := range l.core.ListObjectsIter(below, l.target.Bucket, minio.ListObjectsOptions{
+		Prefix: l.target.key(folder) + "/", Recursive: true, StartAfter: *after,
 	}) {
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
 		}
 		if o.Err != nil {
-			return false, s.explain(ctx, o.Err)
+			return false, l.explain(ctx, o.Err)
 		}
-		s.reached.Store(true)
-		info, found, err := s.listed(ctx, kind, o)
+		info, found, err := l.listed(ctx, l.kind, o)
 		if err != nil {
 			return false, err
 		}
-		if found && !yield(info, nil) {
+		*after = o.Key
+		l.begun = l.begun || found
+		if found && !l.yield(info) {
 			return false, nil
 		}
 	}
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
-	return true, nil
+	return true, l.explain(ctx, nil)
 }
 
 // listed describes an object of a list. Those of others are left out.

@@ -163,7 +163,7 @@ func (f *Fake) list(w http.ResponseWriter, q url.Values) {
 		NextContinuationToken string `xml:",omitempty"`
 		Contents              []contents
 	}
-	after := q.Get("continuation-token")
+	after := max(q.Get("continuation-token"), q.Get("start-after"))
 	for _, key := range slices.Sorted(maps.Keys(f.all)) {
 		if !strings.HasPrefix(key, q.Get("prefix")) || key <= after {
 			continue

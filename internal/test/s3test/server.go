@@ -34,13 +34,14 @@ const Version = "v1.8.0"
 
 // Server is a versitygw that ends with the test.
 type Server struct {
-	Addr   string // host:port
-	Folder string // the buckets
-	CA     []byte // its certificate in PEM form
-	t      testing.TB
-	dir    string
-	run    *exec.Cmd
-	said   bytes.Buffer
+	Addr    string // host:port
+	Folder  string // the buckets
+	CA      []byte // its certificate in PEM form
+	t       testing.TB
+	dir     string
+	program string
+	run     *exec.Cmd
+	said    bytes.Buffer
 }
 
 // Start starts a versitygw with a bucket. It skips the test where there is none, and fails it in CI.
@@ -58,7 +59,8 @@ func Start(t testing.TB) *Server {
 	s.Folder = filepath.Join(s.dir, "buckets")
 	require.NoError(t, os.MkdirAll(filepath.Join(s.Folder, Bucket), 0o700))
 	s.certificate()
-	s.Run(program)
+	s.program = program
+	s.Run()
 	t.Cleanup(s.Kill)
 	return s
 }
@@ -95,11 +97,18 @@ func (s *Server) certificate() {
 // CAFile returns the path of the certificate.
 func (s *Server) CAFile() string { return filepath.Join(s.dir, "cert.pem") }
 
+// Restart kills the server and starts it again.
+func (s *Server) Restart() {
+	s.t.Helper()
+	s.Kill()
+	s.Run()
+}
+
 // Run starts the server, also again after Kill, at the same address.
-func (s *Server) Run(program string) {
+func (s *Server) Run() {
 	s.t.Helper()
 	s.said.Reset()
-	s.run = exec.Command(program, "--access", ID, "--secret", Secret, "--port", s.Addr, "--cert", s.CAFile(),
+	s.run = exec.Command(s.program, "--access", ID, "--secret", Secret, "--port", s.Addr, "--cert", s.CAFile(),
 		"--key", filepath.Join(s.dir, "key.pem"), "--quiet", "--keep-alive", "posix", s.Folder)
 	s.run.Stdout, s.run.Stderr = &s.said, &s.said
 	require.NoError(s.t, s.run.Start())
