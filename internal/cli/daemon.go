@@ -209,12 +209,8 @@ func (a *app) sinks(state, runtime string, list *jobList) (all record.Sink, end 
 		sinks, closers = append(sinks, system), append(closers, system.Close)
 	}
 	if own.MetricsFile != "" || own.MetricsAt != "" {
-		metrics, err := notify.NewMetrics(notify.MetricsConfig{File: own.MetricsFile, Address: own.MetricsAt,
+		metrics := notify.NewMetrics(notify.MetricsConfig{File: own.MetricsFile, Address: own.MetricsAt,
 			Group: own.MetricsFor, Service: stateOf(runtime), Jobs: list.names, Warn: a.print.Note}, past)
-		if err != nil {
-			closeAll()
-			return nil, nil, err
-		}
 		sinks, closers = append(sinks, metrics), append(closers, metrics.Close)
 	}
 	people := notify.New(notify.Config{Of: list.notify, Jobs: list.names, Log: log, Host: hostName(),

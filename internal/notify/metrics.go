@@ -8,13 +8,11 @@ import (
 	"net/http"
 	"os"
 	"os/user"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/tidemark-backup/tidemark/internal/record"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
@@ -26,9 +24,7 @@ type Metrics struct {
 	jobs     map[string]*jobMetrics
 	service  func() *event.Daemon
 	names    func() []string
-	group    int // that may read; -1: as the system has it
-	series   *catalog
-	registry *prometheus.Registry
+	group    int            // that may read; -1: as the system has it
 	write    *queue[string] // paths to write to; nil: none
 	path     string
 	listener net.Listener // nil: none
@@ -57,15 +53,11 @@ type MetricsConfig struct {
 
 // NewMetrics returns metrics that begin with the runs of a record. They are served and written from now on. An address
 // that cannot be used is only a warning: the backups go on.
-func NewMetrics(c MetricsConfig, past []event.Run) (*Metrics, error) {
+func NewMetrics(c MetricsConfig, past []event.Run) *Metrics {
 	m := &Metrics{jobs: map[string]*jobMetrics{}, service: c.Service, names: c.Jobs, group: -1,
-		series: newCatalog(), registry: prometheus.NewRegistry(),
 		path: c.File, warn: c.Warn}
 	for i := range past {
 		m.job(past[i].Job).ended(&past[i])
-	}
-	if err := m.registry.Register(m); err != nil {
-		return nil, fmt.Errorf("register the metrics: %w", err)
 	}
 	if c.Group != "" {
 		if err := m.admit(c.Group); err != nil && m.warn != nil {
@@ -81,7 +73,7 @@ func NewMetrics(c MetricsConfig, past []event.Run) (*Metrics, error) {
 		m.write = newQueue(1, func(_ context.Context, path string) { m.toFile(path) })
 		m.write.put(c.File)
 	}
-	return m, nil
+	return m
 }
 
 // Event counts e. The file is written at the start and the end of runs, and with each progress.
@@ -142,8 +134,18 @@ func (m *Metrics) listen(address string) (err error) {
 		}
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4,
-		Timeout: once}))
+	slots := make(chan struct{}, 4)
+	mux.Handle("GET /metrics", http.TimeoutHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+		default:
+			http.Error(w, "too many requests at once", http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		_, _ = w.Write(m.text()) // the client may be gone
+	}), once, "the service does not answer"))
 	m.server = &http.Server{Handler: mux, ReadHeaderTimeout: once, ReadTimeout: once, WriteTimeout: 2 * once,
 		MaxHeaderBytes: 16 << 10}
 	go func() { _ = m.server.Serve(m.listener) }() // ends with Close
@@ -183,14 +185,27 @@ func removeStale(path string) {
 
 // toFile replaces the file.
 func (m *Metrics) toFile(path string) {
-	err := prometheus.WriteToTextfile(path, m.registry)
-	if err == nil {
-		err = m.open(path, 0o640)
-	}
+	err := m.replace(path)
 	if err != nil && !m.broken && m.warn != nil {
 		m.warn(fmt.Sprintf("metrics cannot be written: %v", err))
 	}
 	m.broken = err != nil
+}
+
+// replace writes the file under another name, and renames it. It is not flushed: after a crash the next run writes it.
+func (m *Metrics) replace(path string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // no name that ends as a collector expects
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(m.text())
+	if err = errors.Join(err, f.Chmod(0o644), f.Close(), m.open(f.Name(), 0o640)); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	return err
 }
 
 // Close stops serving and writes the file a last time.

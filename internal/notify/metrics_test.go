@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -15,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
@@ -54,9 +54,8 @@ func values(t *testing.T, text io.Reader) map[string]float64 {
 }
 
 func TestMetricsFollowTheConventions(t *testing.T) {
-	m, err := NewMetrics(MetricsConfig{}, []event.Run{*backupRun()})
-	require.NoError(t, err)
-	problems, err := testutil.GatherAndLint(m.registry)
+	m := NewMetrics(MetricsConfig{}, []event.Run{*backupRun()})
+	problems, err := promlint.New(bytes.NewReader(m.text())).Lint()
 	require.NoError(t, err)
 	require.Equal(t, []promlint.Problem(nil), problems)
 }
@@ -68,9 +67,8 @@ func TestMetricsFileHasWhatHappened(t *testing.T) {
 		return &event.Daemon{Problem: "x", Jobs: []event.DaemonJob{{Name: "home", Next: &at, LastProven: &proven},
 			{Name: "new", Damage: "x", Problem: "x"}}}
 	}
-	m, err := NewMetrics(MetricsConfig{File: path, Service: service, Warn: func(text string) { t.Error(text) }},
+	m := NewMetrics(MetricsConfig{File: path, Service: service, Warn: func(text string) { t.Error(text) }},
 		[]event.Run{*ended(record.Failed).Run, {Job: "removed"}})
-	require.NoError(t, err)
 	m.Event(&record.Event{Kind: record.Started, Job: "home"})
 	m.Event(&record.Event{Kind: record.Finished, Job: "home", Run: backupRun()})
 	m.Event(&record.Event{Kind: record.Started, Job: "home"})
@@ -106,9 +104,8 @@ func TestMetricsFileHasWhatHappened(t *testing.T) {
 
 func TestUnwritableMetricsFileIsReportedOnce(t *testing.T) {
 	var warnings []string
-	m, err := NewMetrics(MetricsConfig{File: "/does/not/exist/x.prom",
+	m := NewMetrics(MetricsConfig{File: "/does/not/exist/x.prom",
 		Warn: func(text string) { warnings = append(warnings, text) }}, nil)
-	require.NoError(t, err)
 	m.Event(&record.Event{Kind: record.Started, Job: "home"})
 	require.NoError(t, m.Close())
 	require.Len(t, warnings, 1)
@@ -122,8 +119,7 @@ func TestMetricsAreServed(t *testing.T) {
 	old.SetUnlinkOnClose(false)
 	require.NoError(t, old.Close())
 	for _, address := range []string{"127.0.0.1:0", "unix:" + stale} {
-		m, err := NewMetrics(MetricsConfig{Address: address}, []event.Run{*backupRun()})
-		require.NoError(t, err)
+		m := NewMetrics(MetricsConfig{Address: address}, []event.Run{*backupRun()})
 		at := m.listener.Addr()
 		client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true,
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -148,10 +144,9 @@ func refused(t *testing.T, address string) {
 	t.Helper()
 	var warnings []string
 	file := filepath.Join(t.TempDir(), "tidemark.prom")
-	m, err := NewMetrics(MetricsConfig{Address: address, File: file, Warn: func(text string) {
+	m := NewMetrics(MetricsConfig{Address: address, File: file, Warn: func(text string) {
 		warnings = append(warnings, text)
 	}}, []event.Run{*backupRun()})
-	require.NoError(t, err)
 	require.NoError(t, m.Close())
 	require.FileExists(t, file)
 	require.Len(t, warnings, 1)
@@ -170,9 +165,8 @@ func TestMetricsOfAGroup(t *testing.T) {
 	}
 	dir := t.TempDir()
 	file, socket := filepath.Join(dir, "x.prom"), filepath.Join(dir, "socket")
-	m, err := NewMetrics(MetricsConfig{File: file, Address: "unix:" + socket, Group: "adm",
+	m := NewMetrics(MetricsConfig{File: file, Address: "unix:" + socket, Group: "adm",
 		Warn: func(text string) { t.Error(text) }}, nil)
-	require.NoError(t, err)
 	m.write.close(patience)
 	m.write = nil
 	for path, mode := range map[string]os.FileMode{file: 0o640, socket: 0o660} {
@@ -183,10 +177,9 @@ func TestMetricsOfAGroup(t *testing.T) {
 	}
 	require.NoError(t, m.Close())
 	var warnings []string
-	m, err = NewMetrics(MetricsConfig{File: file, Group: "no such group", Warn: func(text string) {
+	m = NewMetrics(MetricsConfig{File: file, Group: "no such group", Warn: func(text string) {
 		warnings = append(warnings, text)
 	}}, nil)
-	require.NoError(t, err)
 	require.NoError(t, m.Close())
 	require.Len(t, warnings, 1)
 }
@@ -195,8 +188,7 @@ func TestAnIncompleteRunIsNoSuccessInTheMetrics(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.prom")
 	run := backupRun()
 	run.Outcome = record.Incomplete
-	m, err := NewMetrics(MetricsConfig{File: path}, []event.Run{*run})
-	require.NoError(t, err)
+	m := NewMetrics(MetricsConfig{File: path}, []event.Run{*run})
 	require.NoError(t, m.Close())
 	text, err := os.Open(path)
 	require.NoError(t, err)
@@ -204,4 +196,24 @@ func TestAnIncompleteRunIsNoSuccessInTheMetrics(t *testing.T) {
 	all := values(t, text)
 	require.Equal(t, 1.0, all["tidemark_job_incomplete"])
 	require.NotContains(t, all, "tidemark_job_last_success_timestamp_seconds")
+}
+
+// TestNamesOfJobsInMetrics: a name is one label, whatever is in it.
+func TestNamesOfJobsInMetrics(t *testing.T) {
+	m := NewMetrics(MetricsConfig{}, nil)
+	names := []string{"a b", `q"u\o`, "line\nbreak", "} 1", "käse", ""}
+	for _, name := range names {
+		m.Event(&record.Event{Kind: record.Started, Job: name})
+	}
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(m.text()))
+	require.NoError(t, err)
+	var got []string
+	for _, one := range families["tidemark_job_running"].Metric {
+		require.Equal(t, 1.0, one.GetGauge().GetValue())
+		if len(one.Label) > 0 {
+			got = append(got, one.Label[0].GetValue())
+		}
+	}
+	require.ElementsMatch(t, names, got)
 }
