@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,8 +11,8 @@ import (
 )
 
 // Examples of schedules, for errors.
-const scheduleExamples = `write hourly, "daily 02:30", "weekly sunday 03:00", five fields of cron such as ` +
-	`"30 2 * * 1-5", or never`
+const scheduleExamples = `write hourly, "every 2h", daily, "daily 02:30", "weekly sunday 03:00", monthly, five ` +
+	`fields of cron such as "30 2 * * 1-5", or never`
 
 // searchYears bounds the search for the next time: 29 February may be eight years away, and on a weekday forty.
 const searchYears = 41
@@ -24,8 +25,11 @@ func ParseSchedule(text string) (Schedule, error) {
 		return nil, fmt.Errorf("%w: it is empty: %s", ErrSchedule, scheduleExamples)
 	case fields[0] == "never" && len(fields) == 1:
 		return never{}, nil
-	case fields[0] == "hourly" && len(fields) == 1:
-		return parseCron("hourly", []string{"0 * * * *"}, false)
+	case lineOf(fields) != "":
+		line := lineOf(fields)
+		return parseCron(text, []string{line}, line[0] == '0' && line[2] == '0')
+	case fields[0] == "every":
+		return parseEvery(text, strings.Join(fields[1:], ""))
 	case fields[0] == "daily" && len(fields) == 2:
 		return parseTimes(text, "*", fields[1])
 	case fields[0] == "weekly" && len(fields) == 3:
@@ -35,7 +39,7 @@ func ParseSchedule(text string) (Schedule, error) {
 		}
 		return parseTimes(text, days, fields[2])
 	case fields[0] == "daily":
-		return nil, fmt.Errorf(`%w %q: write the time too, such as "daily 02:30" or "daily 02:30,14:30"`, ErrSchedule, text)
+		return nil, fmt.Errorf(`%w %q: write one time, or several such as "daily 02:30,14:30"`, ErrSchedule, text)
 	case fields[0] == "weekly":
 		return nil, fmt.Errorf(`%w %q: write the day and the time too, such as "weekly sunday 03:00"`, ErrSchedule, text)
 	case len(fields) == 5 && !strings.Contains(text, "="):
@@ -43,6 +47,41 @@ func ParseSchedule(text string) (Schedule, error) {
 		return parseCron(text, []string{strings.Join(fields, " ")}, fixed)
 	}
 	return nil, fmt.Errorf("%w %q: %s", ErrSchedule, text, scheduleExamples)
+}
+
+// lineOf returns the line of cron that a word stands for, as in cron and systemd: days begin at midnight; "": none.
+func lineOf(fields []string) string {
+	switch strings.Join(fields, " ") {
+	case "hourly", "@hourly", "every hour":
+		return "0 * * * *"
+	case "daily", "@daily", "@midnight", "every day":
+		return "0 0 * * *"
+	case "weekly", "@weekly", "every week":
+		return "0 0 * * 0"
+	case "monthly", "@monthly", "every month":
+		return "0 0 1 * *"
+	}
+	return ""
+}
+
+// parseEvery returns the schedule of an interval that divides an hour or a day, counted from its beginning.
+func parseEvery(text, interval string) (Schedule, error) {
+	digits := strings.TrimRight(interval, "abcdefghijklmnopqrstuvwxyz")
+	n, err := strconv.ParseUint(digits, 10, 16)
+	unit := interval[len(digits):]
+	switch {
+	case err != nil || n == 0:
+	case slices.Contains([]string{"m", "min", "minute", "minutes"}, unit) && n < 60 && 60%n == 0:
+		return parseCron(text, []string{fmt.Sprintf("*/%d * * * *", n)}, false)
+	case slices.Contains([]string{"m", "min", "minute", "minutes"}, unit) && n == 60:
+		return parseCron(text, []string{"0 * * * *"}, false)
+	case slices.Contains([]string{"h", "hour", "hours"}, unit) && n < 24 && 24%n == 0:
+		return parseCron(text, []string{fmt.Sprintf("0 */%d * * *", n)}, false)
+	case slices.Contains([]string{"h", "hour", "hours"}, unit) && n == 24:
+		return parseCron(text, []string{"0 0 * * *"}, true)
+	}
+	return nil, fmt.Errorf(`%w %q: write minutes that divide an hour, or hours that divide a day, such as "every 15m" or `+
+		`"every 6h"`, ErrSchedule, text)
 }
 
 // parseTimes returns the schedule of some times of day on the days of a cron field.

@@ -51,6 +51,17 @@ func TestNext(t *testing.T) {
 		{howe, "daily 01:45", "2026-04-04T12:00:00+11:00", "2026-04-05T01:45:00+11:00 2026-04-06T01:45:00+10:30"},
 		{howe, "hourly", "2026-04-05T01:00:00+11:00", "2026-04-05T02:00:00+10:30"},
 		{"UTC", "0 0 31 * *", "2026-11-23T00:00:00Z", "2026-12-31T00:00:00Z 2027-01-31T00:00:00Z 2027-03-31T00:00:00Z"},
+		{berlin, "daily", "2026-03-28T12:00:00+01:00", "2026-03-29T00:00:00+01:00 2026-03-30T00:00:00+02:00"},
+		{"UTC", "@Daily", "2026-11-23T00:00:00Z", "2026-11-24T00:00:00Z"},
+		{"UTC", "weekly", "2026-11-23T00:00:00Z", "2026-11-29T00:00:00Z 2026-12-06T00:00:00Z"},
+		{"UTC", "monthly", "2026-11-23T00:00:00Z", "2026-12-01T00:00:00Z 2027-01-01T00:00:00Z"},
+		{"UTC", "every hour", "2026-11-23T00:10:00Z", "2026-11-23T01:00:00Z"},
+		{"UTC", "every 15m", "2026-11-23T00:10:00Z", "2026-11-23T00:15:00Z 2026-11-23T00:30:00Z"},
+		{"UTC", "every 60 minutes", "2026-11-23T00:10:00Z", "2026-11-23T01:00:00Z"},
+		{"UTC", "every 6 hours", "2026-11-23T05:10:00Z", "2026-11-23T06:00:00Z 2026-11-23T12:00:00Z"},
+		{"UTC", "every 24h", "2026-11-23T05:10:00Z", "2026-11-24T00:00:00Z"},
+		{berlin, "every 2h", "2026-10-25T01:30:00+02:00",
+			"2026-10-25T02:00:00+02:00 2026-10-25T02:00:00+01:00 2026-10-25T04:00:00+01:00"},
 		{"UTC", "never", "2026-11-23T00:00:00Z", "0001-01-01T00:00:00Z"},
 	} {
 		t.Run(c.zone+" "+c.schedule+" "+c.after, func(t *testing.T) {
@@ -71,12 +82,15 @@ func TestNext(t *testing.T) {
 
 func TestParseScheduleRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"": "it is empty", "sometimes": `write hourly, "daily 02:30"`, "daily": "write the time too",
+		"": "it is empty", "sometimes": `write hourly, "every 2h", daily`, "daily now 10": "write one time",
+		"every": "that divide", "every 7h": "that divide", "every 25m": "that divide", "every 2": "that divide",
+		"every 48h": "that divide", "every -1h": "that divide", "every 2 fortnights": "that divide",
+		"@yearly": "write hourly",
 		"daily 25:00": "00:00 to 23:59",
 		"daily 24:00": "00:00 to 23:59", "daily 2:3": "00:00 to 23:59", "daily 02:30,": "00:00 to 23:59",
 		"weekly 03:00":          "day and the time",
 		"weekly caturday 03:00": "write sunday, monday", "0 0 30 2 *": "there is no such day", "61 * * * *": "write hourly",
-		"* * * *": "write hourly", "TZ=UTC * * * *": "write hourly", "@daily": "write hourly", "hourly 10": "write hourly",
+		"* * * *": "write hourly", "TZ=UTC * * * *": "write hourly", "hourly 10": "write hourly",
 	} {
 		_, err := ParseSchedule(text)
 		require.ErrorIs(t, err, ErrSchedule, text)
@@ -86,7 +100,7 @@ func TestParseScheduleRefuses(t *testing.T) {
 
 func FuzzParseSchedule(f *testing.F) {
 	for _, text := range []string{"hourly", "daily 02:30,14:30", "weekly sun 03:00", "*/5 1-3 1,15 jan mon", "never",
-		"0 0 30 2 *"} {
+		"every 2h", "0 0 30 2 *"} {
 		f.Add(text, int64(1774746000))
 	}
 	f.Fuzz(func(t *testing.T, text string, sec int64) {

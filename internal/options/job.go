@@ -24,8 +24,8 @@ func jobOptions() []Option {
 	list := Type{Kind: List}
 	return []Option{
 		{Name: "schedule", Group: GroupJob, Type: Type{Kind: String}, Barred: NotEnv,
-			Help: `when the service runs the job; hourly, "daily 02:30", "weekly sunday 03:00", the five fields of cron, ` +
-				`or never`},
+			Help: `when the service runs the job; hourly, "every 2h", daily, "daily 02:30", "weekly sunday 03:00", ` +
+				`monthly, the five fields of cron, or never`},
 		{Name: "jitter", Group: GroupJob, Rare: true, Type: Type{Kind: Duration}, Default: "2m", Own: "SCHEDULEJITTER",
 			Barred: NotEnv,
 			Help:   "start up to this much later, by a time that is fixed for job and machine"},
