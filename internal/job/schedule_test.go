@@ -85,7 +85,7 @@ func TestParseScheduleRefuses(t *testing.T) {
 		"": "it is empty", "sometimes": `write hourly, "every 2h", daily`, "daily now 10": "write one time",
 		"every": "that divide", "every 7h": "that divide", "every 25m": "that divide", "every 2": "that divide",
 		"every 48h": "that divide", "every -1h": "that divide", "every 2 fortnights": "that divide",
-		"@yearly": "write hourly",
+		"@yearly":     "write hourly",
 		"daily 25:00": "00:00 to 23:59",
 		"daily 24:00": "00:00 to 23:59", "daily 2:3": "00:00 to 23:59", "daily 02:30,": "00:00 to 23:59",
 		"weekly 03:00":          "day and the time",
