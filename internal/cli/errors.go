@@ -21,7 +21,7 @@ const (
 	exitOK          = 0   // success
 	exitFailed      = 1   // the command failed
 	exitUsage       = 2   // malformed flags, arguments or option file; nothing was done
-	exitIncomplete  = 3   // the snapshot lacks objects; or a target is usable but degraded
+	exitIncomplete  = 3   // the snapshot or the restore lacks objects; or a target is usable but degraded
 	exitNoRepo      = 10  // there is no repository at that place
 	exitWrongKey    = 12  // no key opens the repository
 	exitInterrupted = 130 // a signal ended the program
@@ -49,6 +49,8 @@ var (
 	errDamaged = errors.New("a repository is damaged: 'tidemark check' shows what still stands")
 	// errUnfit: the target is not suitable for a repository.
 	errUnfit = errors.New("the target is not usable")
+	// errUnmatched: a restore has restored nothing of what a pattern of --include asked for.
+	errUnmatched = errors.New("a pattern of --include matches nothing, see above")
 	// errBinary: binary data would be shown on a terminal.
 	errBinary = errors.New("binary data on a terminal: name a file with --target, or pipe the output to another program")
 	// errNoMatch: no object matches the file specification of a command of IBM's client.
@@ -77,7 +79,8 @@ func exitCode(err error) int {
 	case errors.As(err, &usage), isOptionError(err), errors.Is(err, hook.ErrUnsafe), errors.Is(err, backup.ErrNoSource),
 		errors.Is(err, browse.ErrPattern), errors.Is(err, filepath.ErrBadPattern):
 		return exitUsage
-	case errors.Is(err, errIncomplete), errors.Is(err, errDegraded), errors.Is(err, daemon.ErrIncomplete):
+	case errors.Is(err, errIncomplete), errors.Is(err, errDegraded), errors.Is(err, errUnmatched),
+		errors.Is(err, daemon.ErrIncomplete):
 		return exitIncomplete
 	case errors.Is(err, repo.ErrNoRepository), errors.Is(err, errGone), errors.Is(err, location.ErrAway),
 		errors.Is(err, errNoneThere):

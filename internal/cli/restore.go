@@ -194,11 +194,12 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 		return err
 	}
 	f.dsmc.kept = l.Objects.Kept.Load()
-	if selected != nil && f.dsmc.take == nil {
-		a.noteUnmatched(selected, l.Objects.Inspected.Load())
-	}
+	missed := selected != nil && f.dsmc.take == nil && a.noteUnmatched(selected, l.Objects.Inspected.Load())
 	if failed := l.Objects.Failed.Load(); failed > 0 {
 		return &someFailed{fmt.Errorf("%s could not be restored, see above", human.Plural(failed, "object"))}
+	}
+	if missed {
+		return errUnmatched
 	}
 	return nil
 }
@@ -327,14 +328,17 @@ func (a *app) promptReplacing(ctx context.Context, r *repo.Repository, what rest
 	return err
 }
 
-// noteUnmatched reports patterns without a match: a mistyped one must not look like a missing file.
-func (a *app) noteUnmatched(s *selection, restored uint64) {
+// noteUnmatched reports patterns without a match: a mistyped one must not look like a missing file. missed: one of them
+// was to be restored.
+func (a *app) noteUnmatched(s *selection, restored uint64) (missed bool) {
 	if restored == 0 {
 		a.print.Note("no object of the snapshot was selected: check the patterns of --include and --exclude")
 	}
 	for _, p := range s.unmatched() {
 		a.print.Note(fmt.Sprintf("no object matches %s %s: check the pattern", p.flag, human.Printable(p.text)))
+		missed = missed || strings.HasSuffix(p.flag, "include")
 	}
+	return missed
 }
 
 // recordDamage marks the packs that a restore could not read, so that the next backup stores what it needs of them
