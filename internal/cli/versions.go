@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -20,23 +21,32 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
+type versionsFlags struct {
+	filter    filterFlags
+	recursive bool
+	repo      string // as it was named on the command line: a restore needs it too
+}
+
 func (a *app) versionsCommand() *cobra.Command {
-	var filter filterFlags
-	var recursive bool
-	c := a.command(&cobra.Command{
+	v := &versionsFlags{}
+	var c *cobra.Command
+	c = a.command(&cobra.Command{
 		Use:   "versions [flags] PATH...",
 		Short: "List the versions of a file, and how to restore each",
 		Long: `Lists the different contents that a file had in the snapshots, from the newest, each with the command that
-restores it. PATH is a file, a directory, whose files are listed, or a pattern in quotes, whose * matches within one
-name and ** any number of names. The files need not exist any more.
+restores it. PATH is a file, a directory, whose files are listed, or if there is none of that name a pattern in quotes,
+with *, ? and [a-z] within one name and ** for any number of names. The files need not exist any more.
 
 A file with the same content in several snapshots in a row is one version, whatever its owner, mode and times are.`,
 		Example: `  tidemark versions ~/report.odt
   tidemark versions '/home/ann/**/*.odt' --host laptop`,
 		Args: cobra.MinimumNArgs(1),
 	}, func(ctx context.Context, args []string) error {
+		if flag := c.Flags().Lookup("repo"); flag != nil && flag.Changed {
+			v.repo = flag.Value.String()
+		}
 		return a.withRepository(ctx, func(r *repo.Repository) error {
-			list, _, err := a.readable(ctx, r, filter.filter())
+			list, _, err := a.readable(ctx, r, v.filter.filter())
 			if err != nil {
 				return err
 			}
@@ -44,14 +54,16 @@ A file with the same content in several snapshots in a row is one version, whate
 				return repo.ErrNoSnapshot
 			}
 			var failed error
-			for _, at := range args {
-				failed = errors.Join(failed, a.versions(ctx, r, byHost(list), at, recursive))
+			for i, at := range args {
+				if !slices.Contains(args[:i], at) {
+					failed = errors.Join(failed, a.versions(ctx, r, byHost(list), at, v))
+				}
 			}
 			return failed
 		})
 	}, options.GroupPolicy)
-	filter.register(c.Flags())
-	c.Flags().BoolVarP(&recursive, "recursive", "R", false, "with a directory: the files of its subdirectories too")
+	v.filter.register(c.Flags())
+	c.Flags().BoolVarP(&v.recursive, "recursive", "R", false, "with a directory: the files of its subdirectories too")
 	return c
 }
 
@@ -67,9 +79,10 @@ func byHost(list []output.Snapshot) (hosts [][]output.Snapshot) {
 	return hosts
 }
 
-// versions prints the versions of what one argument names.
+// versions prints the versions of what one argument names: a file, else the files of a directory, else what it matches
+// as a pattern.
 func (a *app) versions(ctx context.Context, r *repo.Repository, hosts [][]output.Snapshot, argument string,
-	recursive bool,
+	v *versionsFlags,
 ) error {
 	at, err := filepath.Abs(argument)
 	if err != nil {
@@ -77,33 +90,59 @@ func (a *app) versions(ctx context.Context, r *repo.Repository, hosts [][]output
 	}
 	q := browse.VersionQuery{Dir: path.Dir(at), Inactive: true, Contents: true}
 	q.Match = func(p string, _ *tree.Node) bool { return p == at }
-	if strings.ContainsAny(argument, "*?[") {
-		match, err := browse.Matcher(at)
+	found, err := a.versionsOf(ctx, r, hosts, q, v)
+	folder := found.dirs > 0 || at == "/"
+	if err == nil && found.files == 0 && folder {
+		q.Dir, q.Enter, q.Match = at, v.recursive, func(string, *tree.Node) bool { return true }
+		found, err = a.versionsOf(ctx, r, hosts, q, v)
+	}
+	if err == nil && found.files == 0 && !folder && strings.ContainsAny(argument, wild) {
+		if q, err = patternQuery(argument); err == nil {
+			found, err = a.versionsOf(ctx, r, hosts, q, v)
+		}
+	}
+	switch {
+	case err != nil || found.files > 0:
+		return err
+	case folder:
+		return fmt.Errorf("%s has no files directly in it: add --recursive", at)
+	}
+	return fmt.Errorf("no snapshot has a file %s: 'tidemark find %s' looks for the name everywhere", at, path.Base(at))
+}
+
+// wild are the characters that make a path a pattern.
+const wild = "*?["
+
+// patternQuery returns the query for a pattern. Only what was typed is one: the working directory is not.
+func patternQuery(argument string) (browse.VersionQuery, error) {
+	q := browse.VersionQuery{Dir: "/", Inactive: true, Contents: true}
+	typed := path.Clean(argument)
+	if !path.IsAbs(typed) {
+		dir, err := os.Getwd()
 		if err != nil {
-			return &usageError{err}
+			return q, err
 		}
-		for strings.ContainsAny(q.Dir, "*?[") {
-			q.Dir = path.Dir(q.Dir)
-		}
-		q.Match = func(p string, _ *tree.Node) bool { return match(p) }
-		q.Enter = path.Dir(at) != q.Dir || strings.Contains(path.Base(at), "**")
+		q.Dir = dir
 	}
-	found, err := a.versionsOf(ctx, r, hosts, q)
-	if err == nil && found.files == 0 && found.dirs > 0 {
-		q = browse.VersionQuery{Dir: at, Inactive: true, Contents: true, Enter: recursive}
-		q.Match = func(string, *tree.Node) bool { return true }
-		found, err = a.versionsOf(ctx, r, hosts, q)
+	parts := strings.Split(strings.Trim(typed, "/"), "/")
+	for len(parts) > 1 && !strings.ContainsAny(parts[0], wild) {
+		q.Dir, parts = path.Join(q.Dir, parts[0]), parts[1:]
 	}
-	if err == nil && found.files == 0 {
-		err = fmt.Errorf("no snapshot has a file %s: 'tidemark find %s' looks for the name everywhere", at, path.Base(at))
+	quoted := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`).Replace(q.Dir)
+	match, err := browse.Matcher(path.Join(quoted, strings.Join(parts, "/")))
+	if err != nil {
+		return q, &usageError{err}
 	}
-	return err
+	q.Match = func(p string, _ *tree.Node) bool { return match(p) }
+	q.Enter = len(parts) > 1 || strings.Contains(parts[0], "**")
+	return q, nil
 }
 
 // seen counts what a query has found.
 type seen struct{ files, dirs int }
 
 func (a *app) versionsOf(ctx context.Context, r *repo.Repository, hosts [][]output.Snapshot, q browse.VersionQuery,
+	v *versionsFlags,
 ) (found seen, err error) {
 	for _, list := range hosts {
 		dated := make([]browse.Dated, len(list))
@@ -117,15 +156,15 @@ func (a *app) versionsOf(ctx context.Context, r *repo.Repository, hosts [][]outp
 			host = list[0].Snapshot.Host
 		}
 		last := ""
-		err := browse.Versions(ctx, r, dated, q, func(v browse.Version) error {
-			if v.Node.Type == tree.Dir {
+		err := browse.Versions(ctx, r, dated, q, func(one browse.Version) error {
+			if one.Node.Type == tree.Dir {
 				found.dirs++
 				return nil
 			}
 			found.files++
-			record := &output.ContentVersion{Version: v, Host: host, Saved: saved[v.First], Until: saved[v.Last],
-				First: v.Path != last}
-			last = v.Path
+			record := &output.ContentVersion{Version: one, Host: host, Repository: v.repo, Saved: saved[one.First],
+				Until: saved[one.Last], First: one.Path != last}
+			last = one.Path
 			return a.print.Print(record)
 		})
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 type ContentVersion struct {
 	browse.Version
 	Host         string // "": all snapshots are of one machine
+	Repository   string // that the command names; "": none
 	Saved, Until time.Time
 	First        bool // of this path
 }
@@ -40,8 +41,11 @@ func (v *ContentVersion) Text(w io.Writer) error {
 	if v.Count > 1 {
 		in = fmt.Sprintf("in %d snapshots, %s to %s", v.Count, v.Saved.Format(time.DateTime), v.Until.Format(time.DateTime))
 	}
-	_, err := fmt.Fprintf(w, "  %s  %s, %s\n      tidemark restore %s --target DIR\n", stamp(v.Node.ModTime), what, in,
-		human.ShellWord(v.Last.Short()+":"+v.Path))
+	command := "tidemark restore " + human.ShellWord(v.Last.Short()+":"+v.Path) + " --target DIR"
+	if v.Repository != "" {
+		command += " --repo " + human.ShellWord(v.Repository)
+	}
+	_, err := fmt.Fprintf(w, "  %s  %s, %s\n      %s\n", stamp(v.Node.ModTime), what, in, command)
 	return err
 }
 
