@@ -276,7 +276,7 @@ func TestSetupAsksAgain(t *testing.T) {
 	s.expect("share/path.*: ")
 	s.enter("/proc")
 	s.expect("schedule \\[hourly\\]: ")
-	s.enter("daily")
+	s.enter("sometimes")
 	s.expect("schedule .*: ")
 	s.enter("daily 02:30")
 	s.expect("What to keep")
