@@ -3,6 +3,7 @@ package object_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,11 +19,14 @@ import (
 // asked counts the files that are read.
 type asked struct {
 	store.Store
+	mu   sync.Mutex
 	gets map[string]int
 }
 
 func (a *asked) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
+	a.mu.Lock()
 	a.gets[name.ID]++
+	a.mu.Unlock()
 	return a.Store.Get(ctx, name, off, p)
 }
 
@@ -42,7 +46,7 @@ func put(t *testing.T, s *object.Segments, damaged bool, supersedes ...format.ID
 
 func newSegments(t *testing.T) (*object.Segments, *asked) {
 	t.Helper()
-	st := &asked{mem.New(), make(map[string]int)}
+	st := &asked{Store: mem.New(), gets: make(map[string]int)}
 	return &object.Segments{Store: st, Keys: keys(t), Width: object.Ahead}, st
 }
 
