@@ -268,7 +268,7 @@ func TestDamagedLeaseSaysUntilWhenItCounts(t *testing.T) {
 	res := run(t, st, check.Options{})
 	require.True(t, res.OK())
 	require.Len(t, res.Notes, 1)
-	require.Contains(t, res.Notes[0], "until "+info.Modified.Add(45*time.Minute).UTC().Format(time.DateTime))
+	require.Contains(t, res.Notes[0], "until "+info.Modified.Add(45*time.Minute).Local().Format(time.DateTime))
 }
 
 func TestForeignNames(t *testing.T) {

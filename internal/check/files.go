@@ -209,13 +209,13 @@ func (c *checker) checkMark(ctx context.Context, info store.Info) error {
 				c.marked[id] = struct{}{}
 			}
 			c.found.Note("mark %s: %s marked as missing or damaged on %s, by %s", idOf(info).Short(),
-				human.Plural(uint64(len(m.Packs)), "file"), time.Unix(m.Created, 0).UTC().Format(time.DateTime), m.Host)
+				human.Plural(uint64(len(m.Packs)), "file"), time.Unix(m.Created, 0).Format(time.DateTime), m.Host)
 		default:
 			for _, id := range m.Packs {
 				c.doomed[id] = struct{}{}
 			}
 			c.found.Note("mark %s: a prune of %s marked %s for deletion and has not ended yet", idOf(info).Short(),
-				time.Unix(m.Created, 0).UTC().Format(time.DateTime), human.Plural(uint64(len(m.Packs)), "pack"))
+				time.Unix(m.Created, 0).Format(time.DateTime), human.Plural(uint64(len(m.Packs)), "pack"))
 		}
 	}
 	return c.found.Judge(ctx, Mark, idOf(info), "mark "+info.Name.ID, err)
@@ -247,7 +247,7 @@ func (c *checker) checkTombstone(ctx context.Context, info store.Info) (err erro
 func (c *checker) checkLease(ctx context.Context, info store.Info) error {
 	if info.Size == 0 { // leases are not flushed: see package local
 		c.found.Note("lease %s is empty: the machine failed while a command was writing, on %s", info.Name.ID,
-			info.Modified.UTC().Format(time.DateTime))
+			info.Modified.Local().Format(time.DateTime))
 		return nil
 	}
 	plain, err := object.Load(ctx, c.st, c.keys, info.Name, info.Size)
@@ -258,13 +258,13 @@ func (c *checker) checkLease(ctx context.Context, info store.Info) error {
 		var l *lease.Lease
 		if l, err = lease.Decode(plain); err == nil {
 			c.found.Note("process %d on %s is writing, or was killed; its lease was last renewed on %s", l.PID, l.Host,
-				info.Modified.UTC().Format(time.DateTime))
+				info.Modified.Local().Format(time.DateTime))
 		}
 	}
 	if object.IsDamage(err) { // no data depends on it
 		c.found.Note("lease %s is damaged: its writer was killed, or writes a new one; it may keep prunes waiting until %s "+
 			"at the latest, by the clock of the target", info.Name.ID,
-			info.Modified.Add(session.LeaseExpiry+session.LeaseExpiry/2).UTC().Format(time.DateTime))
+			info.Modified.Add(session.LeaseExpiry+session.LeaseExpiry/2).Local().Format(time.DateTime))
 		return nil
 	}
 	var id format.ID

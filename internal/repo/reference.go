@@ -16,10 +16,10 @@ import (
 // Latest is the reference to the newest snapshot. "latest~2" is the second one before it of the same host and sources.
 const Latest = "latest"
 
-// IsID reports whether a reference is the beginning of an ID. Others may name another snapshot once there is a newer
-// one.
+// IsID reports whether a reference is the beginning of an ID: at least four digits, as "3d" may be meant as a time.
+// Others may name another snapshot once there is a newer one.
 func IsID(ref string) bool {
-	return ref != "" && strings.Trim(strings.ToLower(ref), "0123456789abcdef") == ""
+	return len(ref) >= 4 && strings.Trim(strings.ToLower(ref), "0123456789abcdef") == ""
 }
 
 // FindSnapshot returns the snapshot that ref names:
@@ -75,8 +75,8 @@ func parse(ref string) (back int, span when.Span, err error) {
 		}
 	}
 	if span, err = when.Parse(ref, time.Now()); err != nil {
-		return 0, span, fmt.Errorf("write the beginning of an ID, latest, latest~2, or a time such as %s: %w", when.Forms,
-			ErrNoSnapshot)
+		return 0, span, fmt.Errorf("write four or more digits of an ID, latest, latest~2, or a time such as %s: %w",
+			when.Forms, ErrNoSnapshot)
 	}
 	return 0, span, nil
 }
@@ -172,7 +172,7 @@ func (c candidates) of(ref string, span when.Span) (Listed, error) {
 	case 1:
 		return newest[0], nil
 	}
-	e := &AmbiguousError{Ref: ref, Hint: "name one by its ID, or add --host, --path or --tag"}
+	e := &AmbiguousError{Ref: ref, Hint: "name one by its ID, or narrow it by --host, --path or --tag"}
 	for _, l := range newest {
 		e.Matches = append(e.Matches, fmt.Sprintf("%s of %s, %s: %s", l.ID.Short(), timeOf(&l), l.Snapshot.Host,
 			strings.Join(l.Snapshot.Sources, ", ")))

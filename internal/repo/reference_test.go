@@ -76,7 +76,7 @@ func TestSnapshotsByTimeAndByOrder(t *testing.T) {
 	require.ErrorAs(t, err, &ambiguous)
 	require.Len(t, ambiguous.Matches, 2, "one of each machine")
 	require.ErrorContains(t, err, other.Short())
-	require.ErrorContains(t, err, "add --host")
+	require.ErrorContains(t, err, "narrow it by --host")
 	_, err = r.FindSnapshot(t.Context(), "2 days ago", onlyA)
 	require.ErrorContains(t, err, "is of "+at(3, 14).Format(time.DateTime))
 	require.ErrorContains(t, err, "is of "+at(1, 10).Format(time.DateTime))
@@ -93,7 +93,7 @@ func TestSnapshotsByTimeAndByOrder(t *testing.T) {
 	for _, id := range []string{"3fa2b1c0", "DEED"} {
 		require.True(t, repo.IsID(id), id)
 	}
-	for _, id := range []string{"", "latest", "2026-11-20", "today"} {
+	for _, id := range []string{"", "3d", "abc", "latest", "2026-11-20", "today"} {
 		require.False(t, repo.IsID(id), id)
 	}
 }

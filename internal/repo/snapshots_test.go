@@ -2,6 +2,7 @@ package repo_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -71,31 +72,39 @@ func TestSnapshotsAndLatest(t *testing.T) {
 	}
 }
 
+// TestFindSnapshotByPrefix makes snapshots until the IDs of two begin alike.
 func TestFindSnapshotByPrefix(t *testing.T) {
-	st := mem.New()
-	r := initialise(t, st)
-	ids := make(map[byte][]format.ID) // by first digit
-	for i := range 20 {
-		id := save(t, r, snap(format.ID{1}, "h", int64(i)))
-		ids[id[0]>>4] = append(ids[id[0]>>4], id)
-	}
-	for digit, same := range ids { // 20 IDs, 16 digits: at least one digit is shared
-		prefix := same[0].String()[:1]
-		got, err := r.FindSnapshot(t.Context(), prefix, repo.Filter{})
-		if len(same) == 1 {
-			require.NoError(t, err)
-			require.Equal(t, same[0], got.ID)
-			continue
+	r := initialise(t, mem.New())
+	ids := make(map[string]format.ID) // by the first digits
+	var first, second format.ID
+	require.NoError(t, r.WithSession(t.Context(), small(), func(ctx context.Context, sess *repo.Session) error {
+		for i := int64(0); first.IsZero(); i++ {
+			id, err := sess.Save(ctx, snap(format.ID{1}, "h", i))
+			if err != nil {
+				return err
+			}
+			prefix := id.String()[:4]
+			if first = ids[prefix]; !first.IsZero() {
+				second = id
+			}
+			ids[prefix] = id
 		}
-		var ambiguous *repo.AmbiguousError
-		require.ErrorAs(t, err, &ambiguous, digit)
-		require.Len(t, ambiguous.Matches, len(same))
-		require.ErrorContains(t, err, same[0].Short())
-		got, err = r.FindSnapshot(t.Context(), same[0].String(), repo.Filter{})
-		require.NoError(t, err)
-		require.Equal(t, same[0], got.ID)
+		return nil
+	}))
+	prefix := first.String()[:4]
+	_, err := r.FindSnapshot(t.Context(), prefix, repo.Filter{})
+	var ambiguous *repo.AmbiguousError
+	require.ErrorAs(t, err, &ambiguous)
+	require.Len(t, ambiguous.Matches, 2)
+	for _, id := range []format.ID{first, second} {
+		require.ErrorContains(t, err, id.String()[:12])
+		for _, ref := range []string{id.String(), strings.ToUpper(id.String()[:20])} {
+			got, err := r.FindSnapshot(t.Context(), ref, repo.Filter{})
+			require.NoError(t, err)
+			require.Equal(t, id, got.ID)
+		}
 	}
-	for _, ref := range []string{"", "xyz", "0123456789abcdef"} {
+	for _, ref := range []string{"", "xyz", first.String()[:3], "0123456789abcdef"} {
 		_, err := r.FindSnapshot(t.Context(), ref, repo.Filter{})
 		require.ErrorIs(t, err, repo.ErrNoSnapshot, ref)
 	}

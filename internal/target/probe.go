@@ -118,11 +118,14 @@ func (p *prober) end(err error) error {
 		return err
 	}
 	remedy := "a repository cannot be kept here: see the error and the system log"
+	var known *store.Problem
 	switch {
 	case errors.Is(err, store.ErrNoSpace):
 		remedy = store.FreeSpace + ", or raise the quota, and check again"
+	case p.share && errors.As(err, &known) && known.Do != "":
+		remedy = known.Do
 	case errors.Is(err, store.ErrDenied):
-		remedy = "let this user write to the folder; on a share, also on the server's disk"
+		remedy = "let this user write to the folder"
 	case p.share:
 		remedy = "a repository cannot be kept here: see the error and the log of the server"
 	}

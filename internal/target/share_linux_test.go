@@ -145,7 +145,7 @@ func TestSharesThatRefuse(t *testing.T) {
 		remedy   string
 		sentence string
 	}{
-		"read only": {lines: []string{"read only = yes"}, remedy: "let this user write", sentence: "unfit because of write"},
+		"read only": {lines: []string{"read only = yes"}, remedy: "on the share", sentence: "unfit because of write"},
 		"full": {
 			folder: func(t *testing.T) string { return disk(t, 32<<20, "", "mkfs.ext4", "-q", "-m0") }, make: full(0),
 			remedy: "free some space", sentence: "unfit because of write",
@@ -156,7 +156,7 @@ func TestSharesThatRefuse(t *testing.T) {
 		},
 		"mounted read-only on the server": {
 			folder: func(t *testing.T) string { return disk(t, 32<<20, ",ro", "mkfs.ext4", "-q", "-m0") },
-			remedy: "let this user write", sentence: "unfit because of write",
+			remedy: "on the share", sentence: "unfit because of write",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -32,8 +32,11 @@ func (v *ContentVersion) Text(w io.Writer) error {
 		}
 	}
 	what, in := typeName(v.Node.Type), "in snapshot "+v.Last.Short()+" of "+v.Until.Format(time.DateTime)
-	if v.Node.Type == tree.File {
+	switch v.Node.Type {
+	case tree.File:
 		what = human.Size(v.Node.Size)
+	case tree.Symlink:
+		what += " -> " + human.Printable(v.Node.Target)
 	}
 	if v.Node.Outcome == tree.Skipped || v.Node.Outcome == tree.Unreadable {
 		what = outcome(v.Node.Outcome)

@@ -1,7 +1,10 @@
 package s3
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"io/fs"
 	"net/http"
 	"time"
 
@@ -49,10 +52,16 @@ func (k Keys) find(ctx context.Context) (*credentials.Credentials, error) {
 			return role, nil
 		}
 	}
+	profile := cmp.Or(k.variable("AWS_PROFILE"), "default")
 	do := "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a file like ~/.aws/credentials with --s3-credentials"
 	if k.File != "" {
-		return nil, &store.Problem{What: k.File + " holds no keys for this profile",
-			Do:    "write a line aws_access_key_id = ... and a line aws_secret_access_key = ... below [default]",
+		if path := (*fs.PathError)(nil); errors.As(err, &path) {
+			return nil, &store.Problem{What: "the file of --s3-credentials cannot be read", Do: "correct its name",
+				Cause: err, Kinds: []error{store.ErrDenied}}
+		}
+		return nil, &store.Problem{What: k.File + " holds no keys for the profile " + profile,
+			Do: "write a line aws_access_key_id = ... and a line aws_secret_access_key = ... below [" + profile +
+				"], or name another one in AWS_PROFILE",
 			Kinds: []error{store.ErrDenied}}
 	}
 	return nil, &store.Problem{What: "no keys for the bucket were found", Do: do, Kinds: []error{store.ErrDenied}}

@@ -69,7 +69,7 @@ func (s *Store) refusal(a minio.ErrorResponse) *store.Problem {
 	case "ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "InvalidToken":
 		return &store.Problem{What: "the keys for " + where + " have expired",
 			Do: "get new ones (log on again, or renew the session token), " + goOn, Kinds: []error{store.ErrDenied}}
-	case "InvalidAccessKeyId", "SignatureDoesNotMatch":
+	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "XAdminUserNotFound": // the last is versitygw's
 		return &store.Problem{What: host + " does not accept the keys",
 			Do:    "correct AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the file of --s3-credentials",
 			Kinds: []error{store.ErrDenied}}
@@ -133,6 +133,9 @@ func (s *Store) explainNetwork(err error) error {
 	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
 		p.What, p.Do = host+" speaks HTTP without encryption", "switch on TLS there, or use --s3-tls=no in a trusted network"
 		return p
+	}
+	if s.core.EndpointURL().Scheme == "http" {
+		p.Do = "leave out --s3-tls=no if the server encrypts; else " + p.Do
 	}
 	if s.reached.Load() {
 		p.What, p.Kinds = "the connection to "+host+" was lost", append(p.Kinds, store.ErrTemporary)

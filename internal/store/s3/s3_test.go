@@ -113,6 +113,9 @@ func TestKeysOfAFile(t *testing.T) {
 	_, err := s3.Create(t.Context(), at, s3.Options{Keys: s3.Keys{File: file}, Plain: true})
 	require.NoError(t, err)
 	_, err = s3.Create(t.Context(), at, s3.Options{Keys: s3.Keys{File: file + "no"}, Plain: true})
+	require.ErrorContains(t, err, "correct its name")
+	require.NoError(t, os.WriteFile(file, []byte("[other]\n"), 0o600))
+	_, err = s3.Create(t.Context(), at, s3.Options{Keys: s3.Keys{File: file}, Plain: true})
 	require.ErrorContains(t, err, "holds no keys")
 	t.Setenv("HOME", t.TempDir())
 	none := s3.Keys{Env: func(name string) (string, bool) { return "true", name == "AWS_EC2_METADATA_DISABLED" }}
