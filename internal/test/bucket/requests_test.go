@@ -97,19 +97,19 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// unchanged returns what a backup needs whose tree is that of the one before: another test may change a folder above the
-// source meanwhile, whose metadata is part of the tree.
-func (b *bench) unchanged(job backup.Job) (c counts, turns int) {
+// unchanged checks what a backup of an unchanged source needs. Another test may have changed a folder above the source,
+// whose metadata is part of the tree: that takes a pack and a segment more.
+func (b *bench) unchanged(job backup.Job) {
 	b.T.Helper()
-	for range 30 {
-		kit.Settle()
-		before := b.tree
-		if c, turns = b.count(job); b.tree == before {
-			return c, turns
-		}
+	kit.Settle()
+	before, most, mostTurns := b.tree, uint64(20), 14 // 10 on a quiet machine
+	c, turns := b.count(job)
+	if b.tree != before {
+		most, mostTurns = most+6, mostTurns+6
 	}
-	b.T.Fatal("the folders above the source change all the time")
-	return c, turns
+	b.T.Logf("unchanged: %+v = %d, %d turns, of %d and %d", c, c.total(), turns, most, mostTurns)
+	require.LessOrEqual(b.T, c.total(), most)
+	require.LessOrEqual(b.T, turns, mostTurns)
 }
 
 // count returns the requests of a backup, and how many operations followed one another.
@@ -172,13 +172,9 @@ func TestRequestsOfABackup(t *testing.T) {
 	require.LessOrEqual(t, first.put, packs+segments+5)
 	require.LessOrEqual(t, first.total()-first.put, 12+3*packs)
 
-	const snapshots = 970 // and those that unchanged makes: a server lists 1,000 at once
-	one, oneTurns := b.unchanged(b.Job(dir))
+	const snapshots = 990 // a server lists 1,000 at once
+	b.unchanged(b.Job(dir))
 	b.add(snapshots - b.stored(store.Snapshot))
-	many, manyTurns := b.unchanged(b.Job(dir))
-	t.Logf("unchanged: %+v = %d, %d turns; with %d snapshots: %+v = %d, %d turns", one, one.total(), oneTurns, snapshots,
-		many, many.total(), manyTurns)
-	require.LessOrEqual(t, one.total(), uint64(20))
-	require.LessOrEqual(t, many.total(), one.total(), "the number of snapshots does not matter")
-	require.LessOrEqual(t, min(oneTurns, manyTurns), 11)
+	b.unchanged(b.Job(dir))
+	b.unchanged(b.Job(dir))
 }
