@@ -60,10 +60,6 @@ func (f *forgetFlags) register(flags *pflag.FlagSet) {
 	help.Rare(flags, "exact-paths", "force", "by-stored-time", "max-unused", "exclusive", keepTag)
 }
 
-// minRemovePrefix is the minimum length of an ID prefix that removes a snapshot. Reading one needs only a unique
-// prefix; here a mistyped digit must not name another snapshot.
-const minRemovePrefix = 4
-
 func (a *app) forgetCommand() *cobra.Command {
 	f := &forgetFlags{}
 	var c *cobra.Command
@@ -120,9 +116,8 @@ deleted. No prune of that machine removes anything before they are brought back,
 			return usagef("%w", forget.ErrNoPolicy)
 		}
 		for _, ref := range args {
-			if len(ref) < minRemovePrefix {
-				return usagef("%q: of a snapshot's ID write at least %d digits of its ID: 'tidemark snapshots' shows 8", ref,
-					minRemovePrefix)
+			if !repo.IsID(ref) {
+				return usagef("%q: name the snapshot by its ID, four digits or more: 'tidemark snapshots' shows 8", ref)
 			}
 		}
 		if f.undo {

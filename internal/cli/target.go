@@ -27,7 +27,7 @@ func (a *app) targetCheckCommand() *cobra.Command {
 	var speed bool
 	c := a.command(&cobra.Command{
 		Use:   "check [flags] [PATH|smb://...|s3://...]",
-		Short: "Test a folder or a share, and measure its write speed",
+		Short: "Test a folder, a share or a bucket, and measure its write speed",
 		Long: `Tests in a folder what a repository relies on: whether a rename replaces a file atomically, whether flushing
 works, how names are treated, and whose clock dates the files. The result is safe, degraded or unfit, with the reasons
 and what to do about them. The folder may be on a share, mounted or named as smb://user@host/share/path. Without PATH,

@@ -311,7 +311,7 @@ func (p *prober) exclusive(st store.Store) error {
 	if !p.link.Conditional {
 		return nil
 	}
-	worst := 1
+	odd := int64(1) // how many succeeded where it was not one
 	for i := range contests {
 		name := store.Name{Kind: store.Lease, ID: fmt.Sprintf("e%x", i)}
 		var won atomic.Int64
@@ -331,10 +331,12 @@ func (p *prober) exclusive(st store.Store) error {
 		if err := group.Wait(); err != nil {
 			return err
 		}
-		worst = max(worst, int(won.Load()))
+		if n := won.Load(); n != 1 {
+			odd = n
+		}
 	}
-	if worst > 1 {
-		p.report.add("exclusive", Degraded, fmt.Sprintf("Of %d writers of one new file, %d succeeded.", racers, worst),
+	if odd != 1 {
+		p.report.add("exclusive", Degraded, fmt.Sprintf("Of %d writers of one new file, %d succeeded.", racers, odd),
 			"backups stay safe; prune only with --exclusive, while no other process uses the repository")
 		return nil
 	}
