@@ -10,7 +10,7 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// dirWork is one directory on its way from scanned to stored. It ends when its batches and its subdirectories have
+// dirWork is one directory on its way from scanned to stored. It ends when its portions and its subdirectories have
 // ended.
 type dirWork struct {
 	flow   *pipeline
@@ -26,7 +26,7 @@ type dirWork struct {
 	held     amount
 	place    *place // nil: there is no source here or below
 
-	pending atomic.Int32 // batches and subdirectories in flight, and one for the visitor
+	pending atomic.Int32 // portions and subdirectories in flight, and one for the visitor
 	tree    format.ID    // set when finished
 }
 

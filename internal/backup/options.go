@@ -22,7 +22,7 @@ type Source struct {
 	Comparing Comparing
 	Gate      localfs.Gates // I/O gates of the devices that the sources lie on; nil: none
 	// Rotational reports whether the device behind a pass is rotational, as far as is known by now; nil: none is. It is
-	// called for each batch.
+	// called for each portion.
 	Rotational func(pass *iopolicy.Pass) bool
 	// Absent are sources, as in Label.Sources, that are not there, and the reason. Root leads to the others.
 	Absent map[string]error

@@ -6,7 +6,7 @@
 //	names, status      states of entries,   open, read,        cut, hash,
 //	                   entries to read      changes, links     deduplicate
 //
-//	Each directory is a dirWork (dirwork.go). The last of its batches and subdirectories to end finishes it:
+//	Each directory is a dirWork (dirwork.go). The last of its portions and subdirectories to end finishes it:
 //	finish.go   compare.Finish ─┬─► unchanged: the tree it had ────┐
 //	                            └─► save.Tree: nodes ► tree pages ─┴─► tree ID ► the parent ► … ► root ► snapshot
 //
@@ -14,9 +14,9 @@
 // process.go from read to save, finish.go from all of them to save. compare and read work on scan.Directory and
 // scan.Entry.
 //
-// A unit of work is a directory, a batch of small files, or about a mebibyte of a large one, never a single small file.
+// A unit of work is a directory, a portion of small files, or about a mebibyte of a large one, never one small file.
 // Each stage waits only for the ones after it: a worker for the session, a reader for a buffer, the walk for room in
-// the channel of batches. So the waits form no circle.
+// the channel of portions. So the waits form no circle.
 package backup
 
 import (
@@ -77,7 +77,7 @@ type pipeline struct {
 	save    *save.Saver
 
 	portions chan *read.Portion
-	queueing sync.Mutex // while the batches of one directory are sent
+	queueing sync.Mutex // while the portions of one directory are sent
 	pieces   chan *read.Piece
 	readers  pool
 	workers  pool
@@ -95,7 +95,7 @@ type pipeline struct {
 
 const (
 	// readerOpens is how many descriptors a reader needs: a file, a ring and a directory, that twice while it hands over,
-	// and up to two directories of batches that wait for it.
+	// and up to two directories of portions that wait for it.
 	readerOpens = 7
 	// otherOpens is how many descriptors are left to the scanners, the store and the cache.
 	otherOpens = 64
@@ -248,7 +248,7 @@ func (p *pipeline) reader(ctx context.Context) (err error) {
 	})
 }
 
-// Queue hands a batch to the readers.
+// Queue hands a portion to the readers.
 func (p *pipeline) Queue(ctx context.Context, b *read.Portion) error { return send(ctx, p.portions, b) }
 
 // Send hands a piece to the workers.

@@ -96,7 +96,7 @@ func (v *visitor) Directory(ctx context.Context, d *scan.Directory, clock *repor
 	return j.End(ctx)
 }
 
-// queueAll queues what is to be read of a directory. The batches of a directory stay together, because files of one
+// queueAll queues what is to be read of a directory. The portions of a directory stay together, because files of one
 // directory resemble each other and compress better in one frame.
 func (p *pipeline) queueAll(ctx context.Context, j *dirWork) error {
 	p.queueing.Lock()

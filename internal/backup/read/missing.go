@@ -16,7 +16,7 @@ type openResult uint8
 
 const (
 	isScanned openResult = iota // the file that was scanned; its result is complete, also if it could not be read
-	isLarge                     // a file too large for a batch; nothing was done
+	isLarge                     // a file too large for a portion; nothing was done
 	isOther                     // gone or another file than was scanned; its result is complete
 )
 

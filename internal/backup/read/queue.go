@@ -12,12 +12,12 @@ import (
 const (
 	// PieceSize is the size of a piece. A frame is about a mebibyte, so is a piece.
 	PieceSize = 1 << 20
-	// SmallFile is the largest file that travels in a batch with others. Larger ones are read piece by piece.
+	// SmallFile is the largest file that travels in a portion with others. Larger ones are read piece by piece.
 	SmallFile = 256 << 10
 	// minBounded is the least that is read at once of a large file while a gate limits the size of reads.
 	minBounded = 64 << 10
-	// batchFiles bounds a batch of tiny files, so that a directory of a million of them is spread over the readers.
-	batchFiles = 512
+	// portionFiles bounds a portion of tiny files, so that a directory of a million of them is spread over the readers.
+	portionFiles = 512
 )
 
 // Portion is the unit of work of a reader: neighbouring entries of one directory, or one large file.
@@ -29,10 +29,10 @@ type Portion struct {
 	large   bool
 }
 
-// Release closes the directory of a batch that is not read.
+// Release closes the directory of a portion that is not read.
 func (b *Portion) Release() { b.handle.Release() }
 
-// Queue queues some entries of d, no directories: small files and everything without content in batches,
+// Queue queues some entries of d, no directories: small files and everything without content in portions,
 // in the order of their inodes, large files alone. It sorts entries.
 func (s *Stage) Queue(ctx context.Context, d *Dir, entries []uint32) error {
 	slices.SortFunc(entries, func(a, b uint32) int {
@@ -49,7 +49,7 @@ func (s *Stage) Queue(ctx context.Context, d *Dir, entries []uint32) error {
 		generated := e.Type == tree.File && d.FS.Pseudo // the kernel makes it when it is read: its size means nothing
 		large := e.Type == tree.File && !generated && (e.Size > SmallFile || e.Sparse())
 		alone := large || generated
-		if b.handle != handle || alone || b.bytes+e.Size > PieceSize || len(b.entries) == batchFiles {
+		if b.handle != handle || alone || b.bytes+e.Size > PieceSize || len(b.entries) == portionFiles {
 			if err := s.queue(ctx, b); err != nil {
 				return err
 			}

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// Reader reads one batch after the other. It belongs to one goroutine.
+// Reader reads one portion after the other. It belongs to one goroutine.
 type Reader struct {
 	stage   *Stage
 	files   *localfs.Batch
@@ -39,7 +39,7 @@ func (s *Stage) NewReader(clock *report.Clock) *Reader {
 // Close releases what the Reader holds.
 func (r *Reader) Close() error { return r.files.Close() }
 
-// Read reads a batch and releases it.
+// Read reads a portion and releases it.
 func (r *Reader) Read(ctx context.Context, b *Portion) error {
 	defer b.handle.Release()
 	if b.large {
@@ -72,7 +72,7 @@ func (r *Reader) Read(ctx context.Context, b *Portion) error {
 			err = b.dir.Parts.End(ctx)
 		case p != nil:
 			if len(left) > 0 {
-				b.dir.Parts.Begin() // the last piece ends the batch, others end themselves
+				b.dir.Parts.Begin() // the last piece ends the portion, others end themselves
 			}
 			err = r.send(ctx, p)
 		}
@@ -142,7 +142,7 @@ func (r *Reader) begin(b *Portion, entries []uint32) {
 	r.clock.Current(func() string { return b.dir.path(entries[0]) })
 }
 
-// readGroup reads the first of some entries of a batch into p, at least one of them, and returns how many. Files are
+// readGroup reads the first of some entries of a portion into p, at least one of them, and returns how many. Files are
 // opened one after the other and then read together: as many as can be in flight at once, or all, if they are read in
 // the order of their extents.
 func (r *Reader) readGroup(ctx context.Context, b *Portion, entries []uint32, p *Piece, rest *remainder) (int, error) {
@@ -263,10 +263,10 @@ func (r *Reader) open(ctx context.Context, b *Portion, i uint32, p *Piece, rest 
 	return true, nil
 }
 
-// remainder is what a batch leaves to be read after its buffer is handed on: a reader that waits for a second buffer
+// remainder is what a portion leaves to be read after its buffer is handed on: a reader that waits for a second buffer
 // while it holds one could wait for another reader that does the same.
 type remainder struct {
-	grown   []uint32  // too large for a batch by now; each is a part of its directory
+	grown   []uint32  // too large for a portion by now; each is a part of its directory
 	orphans []*linked // files that must be read by another of their names
 }
 

@@ -1,4 +1,4 @@
-// Package read reads the new and changed objects of directories: it opens files, reads them in batches or piece by
+// Package read reads the new and changed objects of directories: it opens files, reads them in portions or piece by
 // piece, notices changes while it reads, and reads a file with several names once.
 package read
 
@@ -41,7 +41,7 @@ type Chunks interface {
 	Content() (tree.Content, error)
 }
 
-// Parts counts the parts of a directory that are under way: batches, pieces, and names that wait for another name.
+// Parts counts the parts of a directory that are under way: portions, pieces, and names that wait for another name.
 type Parts interface {
 	Begin()
 	Stored(entry uint32) // its result is complete, and its content is stored
