@@ -40,7 +40,8 @@ func (s *Stage) byExtent(dir *localfs.Dir) bool {
 }
 
 // residentFirst moves the files that the page cache holds to the front of some entries of a portion, and returns how
-// many they are. Otherwise both parts keep their order. So the next stage has work while the other files wait for slots.
+// many they are. Otherwise both parts keep their order. So the next stage has work while the other files wait for
+// slots.
 func (r *Reader) residentFirst(b *Portion, entries []uint32) int {
 	n := 0
 	r.absent = r.absent[:0]
