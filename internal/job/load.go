@@ -188,8 +188,8 @@ func (j *Job) each() ([]*Job, error) {
 			return nil, fmt.Errorf("ROTATE: %w", err)
 		}
 		if at.Disk == (location.Disk{}) && !at.OnServer() && !filepath.IsAbs(text) {
-			return nil, fmt.Errorf("ROTATE %s: write an absolute path, LABEL=name/folder, UUID=id/folder, "+
-				"smb://... or s3://...", text)
+			return nil, fmt.Errorf("ROTATE %s: write an absolute path, LABEL=name/folder, UUID=id/folder, or "+
+				"an address that begins with smb:// or s3://", text)
 		}
 		one := *j
 		one.Group, one.Repository, one.Name = j.Name, at.String(), fmt.Sprintf("%s@%d", j.Name, i+1)
