@@ -424,15 +424,18 @@ func hungMount(s *stage, folder string) (point string) {
 	return point
 }
 
-// waitsForFUSE waits until a thread of the program waits for the answer to a request.
+// waitsForFUSE waits until a thread of the program waits for the answer to a request. It must not be the first thread,
+// which the kernel wakes for SIGTERM.
 func (s *stage) waitsForFUSE() {
+	waits := func(thread string) bool {
+		at, _ := os.ReadFile(thread)
+		return strings.Contains(string(at), "request_wait_answer") || strings.Contains(string(at), "fuse")
+	}
 	s.await("a request", func() bool {
 		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/wchan", s.pid))
-		return slices.ContainsFunc(threads, func(thread string) bool {
-			at, _ := os.ReadFile(thread)
-			return strings.Contains(string(at), "request_wait_answer") || strings.Contains(string(at), "fuse")
-		})
+		return slices.ContainsFunc(threads, waits)
 	})
+	require.False(s, waits(fmt.Sprintf("/proc/%d/task/%[1]d/wchan", s.pid)), "the first thread waits")
 }
 
 // However it waits, a run ends soon after SIGTERM, and leaves what an interrupted run leaves.

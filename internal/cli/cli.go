@@ -50,8 +50,12 @@ func Main(stretch keyfile.Params) int {
 	if filepath.Base(os.Args[0]) == dsmcName {
 		args = append([]string{dsmcName}, args...)
 	}
-	return Run(ctx, Process{Args: args, In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.LookupEnv,
-		Program: program, Stretch: stretch, ending: ending})
+	code := make(chan int)
+	go func() { // the first thread stays free for signals: see cmd/tidemark
+		code <- Run(ctx, Process{Args: args, In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.LookupEnv,
+			Program: program, Stretch: stretch, ending: ending})
+	}()
+	return <-code
 }
 
 // Run executes one command and returns the exit code.

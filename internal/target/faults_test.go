@@ -125,17 +125,20 @@ func TestFaults(t *testing.T) {
 			}
 		}, "degraded because of rename", "missing for a moment"},
 		"reads mix two files": {func(f *faulty) {
-			n := 0
+			var n int
+			var replacing atomic.Bool // the prober, which reads after it, waits
 			f.put = func(name store.Name, _ []byte) error {
 				if n++; lease(name) && n > 2 {
-					for before := f.reads.Load(); f.reads.Load() < before+1; { // a reader notices
+					replacing.Store(true)
+					for before := f.reads.Load(); f.reads.Load() < before+2; { // a reader notices
 						runtime.Gosched()
 					}
+					replacing.Store(false)
 				}
 				return nil
 			}
 			f.get = func(name store.Name, data []byte) error {
-				if lease(name) && f.reads.Load() == 2 {
+				if lease(name) && replacing.Load() {
 					data[0]++
 				}
 				return nil
