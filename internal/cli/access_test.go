@@ -19,6 +19,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/control"
 	"github.com/tidemark-backup/tidemark/internal/job"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/internal/service"
 )
 
 // fakeMac replays what a Mac answers: names of folders or an error, and the results of connections. What is not listed
@@ -199,4 +200,59 @@ func TestAServiceIsAskedForItsAccess(t *testing.T) {
 		require.Nil(t, askAccess(t.Context(), control.Daemon("/nosuch")))
 		require.Equal(t, startTime, time.Since(began))
 	})
+}
+
+// A service that was installed is asked on a Mac alone, at the socket that its jobs use.
+func TestNotesOfAServiceThatWasInstalled(t *testing.T) {
+	a, _ := appWith(t, nil)
+	dir, err := a.runtimeDir()
+	require.NoError(t, err)
+	asked := 0
+	stop, err := control.ServeDaemon(t.Context(), dir, func(control.Command) (event.Daemon, error) {
+		asked++
+		return event.Daemon{Access: &event.Access{FullDisk: event.Denied, Hidden: "/Users/ann/Library/Mail",
+			Servers: event.Granted}}, nil
+	})
+	require.NoError(t, err)
+	defer stop()
+	user, system := &service.Config{Program: "/opt/tidemark"}, &service.Config{Program: "/opt/tidemark", System: true}
+	for _, c := range []*service.Config{user, system} {
+		notes := a.serviceNotes(t.Context(), c, "darwin", "ann")
+		require.Len(t, notes, 1)
+		require.Contains(t, notes[0], "macOS hides /Users/ann/Library/Mail and more from the service")
+		require.Contains(t, notes[0], "/opt/tidemark")
+	}
+	require.Equal(t, 2, asked)
+
+	notes := a.serviceNotes(t.Context(), user, "linux", "ann")
+	require.Len(t, notes, 1)
+	require.Contains(t, notes[0], "loginctl enable-linger ann")
+	require.Empty(t, a.serviceNotes(t.Context(), system, "linux", "ann"))
+	require.Empty(t, a.serviceNotes(t.Context(), user, "linux", ""))
+	require.Equal(t, 2, asked)
+}
+
+// The first backup of setup runs in the terminal, so its permission is looked at before.
+func TestSetupNotesWhatATerminalLacks(t *testing.T) {
+	const safari = "/Users/ann/Library/Safari"
+	for _, c := range []struct {
+		system string
+		answer any
+		says   bool
+	}{
+		{"darwin", syscall.EPERM, true},
+		{"darwin", []string{"Bookmarks.plist"}, false},
+		{"darwin", []string{}, false},
+		{"darwin", syscall.EACCES, false},
+		{"linux", syscall.EPERM, false},
+	} {
+		a, said := appWith(t, nil)
+		s := &setupRun{app: a}
+		s.result.Answers.Sources = []string{"/Users/ann"}
+		m, asked := fakeMac(map[string]any{safari: c.answer}, nil)
+		s.noteAccess(m, c.system)
+		require.Equal(t, c.system == "darwin", len(*asked) > 0)
+		require.Equal(t, c.says, strings.Contains(said.String(), safari), "%v: %s", c.answer, said)
+		require.Equal(t, c.says, strings.Contains(said.String(), "Full Disk Access, add the terminal"))
+	}
 }

@@ -106,19 +106,26 @@ func (a *app) installService(ctx context.Context, only bool) error {
 	if err != nil {
 		return fmt.Errorf("install the service: %w", err)
 	}
-	switch user := service.EndsAtLogout(); {
-	case runtime.GOOS == "darwin":
+	for _, note := range a.serviceNotes(ctx, c, runtime.GOOS, service.EndsAtLogout()) {
+		a.print.Note(note)
+	}
+	return a.showService(ctx, m, changed)
+}
+
+// serviceNotes says what a person has to do for a service that was just installed on a system, runtime.GOOS. user is
+// whose logout ends the service, "" if none does.
+func (a *app) serviceNotes(ctx context.Context, c *service.Config, system, user string) []string {
+	switch {
+	case system == "darwin":
 		var found *event.Access
 		if dir, err := a.runtimeDir(); err == nil {
 			found = askAccess(ctx, control.Daemon(dir))
 		}
-		for _, note := range adviceFor(found, c.Program, c.System) {
-			a.print.Note(note)
-		}
+		return adviceFor(found, c.Program, c.System)
 	case !c.System && user != "":
-		a.print.Note("the service ends when you log out: to keep it, run 'loginctl enable-linger " + user + "'")
+		return []string{"the service ends when you log out: to keep it, run 'loginctl enable-linger " + user + "'"}
 	}
-	return a.showService(ctx, m, changed)
+	return nil
 }
 
 // serviceConfig returns what the service needs for the jobs of the option file.

@@ -16,12 +16,14 @@ type processMeter struct{}
 // kernel does not count by thread. An operation may be charged for what another thread did beside it.
 func Meter() iopolicy.Meter { return processMeter{} }
 
+// Numbers of the kernel: see xnu.txt of package arch.
 const (
-	procInfo       = 336 // the system call behind libproc
-	callPIDRusage  = 9
-	rusageInfoV2   = 2
-	fallbackOfPage = 4096
+	procInfo      = 336 // the system call behind libproc
+	callPIDRusage = 9
+	rusageInfoV2  = 2
 )
+
+const fallbackOfPage = 4096
 
 // ownIO returns what this process has submitted.
 func ownIO() (iopolicy.Bytes, error) {
