@@ -20,6 +20,8 @@ import (
 type copyFlags struct {
 	filter   filterFlags
 	dryRun   bool
+	new      bool
+	exact    bool
 	parallel int
 }
 
@@ -44,10 +46,17 @@ source is not copied; the others are, and the exit code is 1.`,
 		if err := checkParallel(f.parallel); err != nil {
 			return err
 		}
+		if f.exact && len(f.filter.paths) == 0 {
+			return usagef("--exact-paths needs --path: name the paths")
+		}
 		return a.copy(ctx, f, args)
 	}, options.GroupFrom, options.GroupPolicy, options.GroupParallel, options.GroupCompression)
 	f.filter.register(c.Flags())
 	c.Flags().BoolVarP(&f.dryRun, "dry-run", "n", false, "copy nothing, report what would be copied")
+	c.Flags().BoolVar(&f.new, "new", false,
+		"leave out what was there, copied or not, when the newest copy of the same machine "+
+			"and sources was made")
+	c.Flags().BoolVar(&f.exact, "exact-paths", false, "with --path: leave out snapshots that have other paths, too")
 	c.Flags().IntVar(&f.parallel, "parallel", 0, "packs of the source read at the same time; default 4")
 	return c
 }
@@ -76,7 +85,9 @@ func (a *app) copy(ctx context.Context, f *copyFlags, refs []string) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
-	chosen, err := a.selectSnapshots(ctx, from, refs, f.filter.filter())
+	filter := f.filter.filter()
+	filter.Exact = f.exact
+	chosen, err := a.selectSnapshots(ctx, from, refs, filter)
 	if err != nil {
 		return err
 	}
@@ -119,7 +130,7 @@ func (a *app) copy(ctx context.Context, f *copyFlags, refs []string) (err error)
 func (a *app) copyOptions(f *copyFlags, l *report.Ledger) copy.Options {
 	par := a.spec.Parallel(sysinfo.CPUCount(), options.Media{Target: a.targetMedium()})
 	return copy.Options{
-		Parallel: f.parallel, Ledger: l, Note: a.print.Note,
+		New: f.new, Parallel: f.parallel, Ledger: l, Note: a.print.Note,
 		Session: repo.SessionOptions{
 			Holder: repo.Holder{Host: hostName()}, Level: level(a.spec.Compression().Level), DryRun: f.dryRun,
 			Uploads: par.Workers.Uploads, Memory: par.Memory, Observer: &observer{ledger: l, note: a.print.Note},

@@ -17,6 +17,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/mount"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/store/location"
 )
 
 // identity identifies a directory under any name.
@@ -31,8 +32,14 @@ func (a *app) protect(ctx context.Context, src *backup.Source) error {
 	}
 	known := map[identity]bool{}
 	var protected []options.Protected
+	var copies location.Location
+	if to := a.spec.Job().CopyTo; to != "" {
+		if copies, err = parseLocation(to); err != nil { // its disk is not connected
+			copies = location.Location{}
+		}
+	}
 	for _, own := range []options.Protected{{Path: at.Folder, Why: "the repository"},
-		{Path: a.spec.Cache().Dir, Why: "the cache"}} {
+		{Path: copies.Folder, Why: "the repository of COPYTO"}, {Path: a.spec.Cache().Dir, Why: "the cache"}} {
 		if own.Path == "" {
 			continue
 		}

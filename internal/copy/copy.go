@@ -28,6 +28,7 @@ const defaultParallel = 4
 // Options configure a copy.
 type Options struct {
 	Snapshots []repo.Listed // of the source
+	New       bool          // leave out what was there, copied or not, when the newest copy was made
 	Parallel  int           // packs of the source read concurrently; 0: 4
 	Scratch   string        // folder for the temporary list of IDs, 32 bytes for each chunk; empty: the system's
 	Session   repo.SessionOptions
@@ -89,6 +90,9 @@ func Run(ctx context.Context, from, to *repo.Repository, opt Options) (*Result, 
 		return &c.res, err
 	}
 	chosen := slices.Clone(opt.Snapshots)
+	if opt.New {
+		chosen = slices.DeleteFunc(chosen, c.old)
+	}
 	slices.SortStableFunc(chosen, func(a, b repo.Listed) int { return compareTimes(a.Snapshot.Time, b.Snapshot.Time) })
 	for _, s := range chosen {
 		if err := c.one(ctx, s); err != nil {
@@ -116,6 +120,27 @@ func (c *copier) list(ctx context.Context) error {
 	}
 	c.copies = slices.DeleteFunc(c.copies, func(s repo.Listed) bool { return s.Err != nil })
 	return nil
+}
+
+// old reports whether a snapshot is neither made nor stored after the newest copy of one of the same machine and
+// sources. The destination may have forgotten it. Two clocks must be wrong for a new one to be taken for old.
+func (c *copier) old(s repo.Listed) bool {
+	var made tree.Time
+	var stored time.Time
+	found := false
+	for _, d := range c.copies {
+		if o := d.Snapshot; o.Original.IsZero() || o.Host != s.Snapshot.Host || !slices.Equal(o.Sources, s.Snapshot.Sources) {
+			continue
+		}
+		if !found || compareTimes(d.Snapshot.Time, made) > 0 {
+			made = d.Snapshot.Time
+		}
+		if d.Stored.After(stored) {
+			stored = d.Stored
+		}
+		found = true
+	}
+	return found && compareTimes(s.Snapshot.Time, made) <= 0 && !c.sources[s.ID].Stored.After(stored)
 }
 
 // one copies a snapshot, unless the destination has it. Each has a session of its own: after a failure, no claim is

@@ -143,6 +143,8 @@ func (s *service) crowded(j *live, now time.Time) string {
 		switch {
 		case own.Group != "" && other.run.job.Group == own.Group:
 			return fmt.Sprintf("job %s runs", other.job.Name)
+		case own.Copies && other.run.job.Name == own.Group:
+			return fmt.Sprintf("job %s, whose snapshots it copies, runs", other.job.Name)
 		case other.run.job.Repository != own.Repository:
 		case slices.Equal(other.run.job.Sources, own.Sources):
 			return fmt.Sprintf("job %s backs up the same sources to the same repository", other.job.Name)

@@ -60,10 +60,17 @@ type run struct {
 	retry     bool
 }
 
-// stepNames are the steps of a run in their order.
-func stepNames() []string {
-	return []string{"backup", "forget", pruneStep, "check", "drill"}
+// stepNames are the steps of a run in their order. The first makes or copies snapshots.
+func (r *run) stepNames() []string {
+	first := "backup"
+	if r.job.Copies {
+		first = copyStep
+	}
+	return []string{first, "forget", pruneStep, "check", "drill"}
 }
+
+// copyStep is the first step of a job that backs nothing up.
+const copyStep = "copy"
 
 // pruneStep is a step that fails beside another of its kind in the same repository.
 const pruneStep = "prune"
@@ -157,7 +164,7 @@ func (s *service) advance(j *live) {
 // nextStep returns the first step from r.at on that is to be done.
 func (s *service) nextStep(j *live, now time.Time) (Step, bool) {
 	r := j.run
-	for names := stepNames(); r.at < len(names) && !r.watch.over; r.at++ {
+	for names := r.stepNames(); r.at < len(names) && !r.watch.over; r.at++ {
 		if name := names[r.at]; r.wants(j.memory, name, now) {
 			return s.step(j, name), true
 		}
@@ -230,7 +237,7 @@ func (s *service) judge(j *live, result Result) {
 	}
 	failed := code != 0
 	switch r.step.Name {
-	case "backup":
+	case "backup", copyStep:
 		r.backup, r.rec.Snapshot, r.sources = code, summary.Snapshot, summary.Sources
 		r.waits, r.rec.Warnings = summary.Waits, summary.Warnings
 		failed = code != 0 && code != exitIncomplete
@@ -296,6 +303,7 @@ func (s *service) finish(j *live) {
 		s.incomplete = append(s.incomplete, j.job.Name)
 	}
 	j.Away = r.gone && j.Retry != nil
+	s.passCopies(j, r)
 	j.run, j.Running, j.LastRun = nil, nil, r.copy()
 	j.due, j.trigger, j.waits = time.Time{}, "", obstacle{}
 	j.align(s.Clock.Now()) // the option file may have changed while it ran

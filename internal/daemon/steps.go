@@ -27,21 +27,24 @@ func (s *service) args(j *live, name string) []string {
 	if r.job.Server != "" {
 		args = append(args, "--server-name", r.job.Server)
 	}
-	if r.job.Group != "" {
+	if r.job.Group != "" && !r.job.Copies { // else the name of the server says it
 		args = append(args, "--repo", r.job.Repository)
 	}
-	if name != "backup" && r.job.Spec.IO().Auto {
+	if name != "backup" && name != copyStep && r.job.Spec.IO().Auto {
 		args = append(args, "--policy", "throttle") // it is not urgent; a backup chooses by itself
+	}
+	// Other machines and jobs may use the same repository, with policies of their own.
+	own := []string{"--host", s.Host, "--exact-paths"}
+	for _, source := range r.job.Sources {
+		own = append(own, "--path", source)
 	}
 	switch name {
 	case "backup":
 		args = append(args, "--job", r.job.Name)
+	case copyStep:
+		args = append(append(args, "--new"), own...)
 	case "forget":
-		// Other machines and jobs may use the same repository, with policies of their own.
-		args = append(args, "--keep", o.Keep, "--host", s.Host, "--exact-paths")
-		for _, source := range r.job.Sources {
-			args = append(args, "--path", source)
-		}
+		args = append(append(args, "--keep", o.Keep), own...)
 	case "check":
 		if now := s.Clock.Now(); now.Sub(j.Checked) < o.CheckEvery/10*9 || o.CheckEvery == 0 {
 			break // only known damage is looked for

@@ -11,7 +11,7 @@ import (
 // mates returns the other jobs of a group.
 func (s *service) mates(j *live) (all []*live) {
 	for _, o := range s.jobs {
-		if o != j && o.job.Group != "" && o.job.Group == j.job.Group {
+		if o != j && o.job.Group != "" && o.job.Group == j.job.Group && !o.job.Copies && !j.job.Copies {
 			all = append(all, o)
 		}
 	}
@@ -66,4 +66,13 @@ func (s *service) newest(j *live) (last, since time.Time) {
 		}
 	}
 	return last, since
+}
+
+// passCopies lets the job that copies the snapshots of another one run after it.
+func (s *service) passCopies(j *live, r *run) {
+	for _, o := range s.jobs {
+		if o.job.Copies && o.job.Group == j.job.Name && r.saved() && o.run == nil && o.due.IsZero() && !j.job.Copies {
+			o.due, o.trigger = s.Clock.Now(), r.rec.Trigger
+		}
+	}
 }

@@ -176,3 +176,80 @@ func TestARepositoryKeepsItsOwnMemory(t *testing.T) {
 		require.NoError(t, stop())
 	})
 }
+
+// withCopies returns a job and the one that copies its snapshots.
+func withCopies(t *testing.T) []*job.Job {
+	first, copies := makeJob(t, "home", hourly()), makeJob(t, "home", hourly())
+	copies.Group, copies.Name, copies.Server, copies.Copies = "home", "home@copy", "home@copy", true
+	copies.Repository = "LABEL=Second/b"
+	return []*job.Job{first, copies}
+}
+
+// A copy follows each backup, waits for its disk, and holds no backup up.
+func TestCopiesFollowBackups(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, withCopies(t)...)
+		long := false
+		w.result = func(s Step) (time.Duration, Result) {
+			if s.Name == copyStep {
+				require.Subset(t, s.Args, []string{"--new", "--server-name", "home@copy", "--exact-paths", "--path", "/home"})
+				require.NotContains(t, s.Args, "--repo")
+				if long {
+					return 150 * time.Minute, Result{}
+				}
+			}
+			return time.Minute, Result{}
+		}
+		s, stop := w.orders()
+		time.Sleep(time.Hour + 50*time.Minute)
+		require.Equal(t, []string{"home", "home"}, w.starts(), "without its disk, no copy begins")
+
+		w.set(func() { w.mounted["Second"] = true })
+		time.Sleep(10 * time.Minute)
+		require.Equal(t, []string{"home", "home", "home@copy"}, w.starts(), "what was missed is one run")
+		time.Sleep(time.Hour)
+		require.Equal(t, []string{"home", "home@copy"}, w.starts()[3:])
+		require.Equal(t, []string{"home backup", "home@copy copy"}, w.steps[len(w.steps)-2:])
+
+		_, err := s.order(control.Command{Action: control.StartJob, Job: "home"})
+		require.NoError(t, err)
+		time.Sleep(5 * time.Minute)
+		require.Equal(t, []string{"home", "home@copy"}, w.starts()[5:], "also after a backup by hand")
+
+		w.set(func() { long = true })
+		time.Sleep(2*time.Hour + time.Minute)
+		var backups int
+		for _, name := range w.starts()[7:] {
+			if name == "home" {
+				backups++
+			}
+		}
+		require.Equal(t, 2, backups, "a long copy holds no backup up")
+		require.NoError(t, stop())
+	})
+}
+
+// A copy that fails is a failure of its own job, and is tried again; the backup succeeded.
+func TestACopyFailsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, withCopies(t)...)
+		w.mounted["Second"] = true
+		w.result = func(s Step) (time.Duration, Result) {
+			if s.Name == copyStep {
+				return time.Minute, Result{ExitCode: exitFailed, Message: "no"}
+			}
+			return time.Minute, Result{}
+		}
+		_, stop := w.orders()
+		time.Sleep(time.Hour + 10*time.Minute)
+		outcomes := map[string]string{}
+		for _, e := range w.events {
+			if e.Kind == record.Finished {
+				outcomes[e.Run.Job] = e.Run.Outcome
+			}
+		}
+		require.Equal(t, map[string]string{"home": record.Done, "home@copy": record.Failed}, outcomes)
+		require.Greater(t, len(w.starts()), 2, "it is tried again")
+		require.NoError(t, stop())
+	})
+}

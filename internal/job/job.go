@@ -16,7 +16,8 @@ const Default = "default"
 // Job is one job of an option file.
 type Job struct {
 	Name       string
-	Group      string   // the stanza, if it has several repositories: each is a job; "": it has one
+	Group      string   // the stanza, if it has several repositories: each is a job; "": of the first or only one
+	Copies     bool     // it copies the snapshots of the stanza to the repository of COPYTO, and backs nothing up
 	File       string   // the option file
 	Content    []byte   // of the option file
 	Server     string   // value of --server-name; "" for Default

@@ -73,7 +73,7 @@ func LoadValid(path string, content []byte, env options.Env, read options.ReadFi
 		}
 		var each []*Job
 		if err == nil && one != nil {
-			each, err = one.each()
+			each, err = one.each(env, read)
 		}
 		if err != nil {
 			invalid = append(invalid, Invalid{s.Name, err})
@@ -174,22 +174,28 @@ func load(path string, content []byte, s options.Stanza, env options.Env, read o
 	return j, nil
 }
 
-// each returns a job for each repository of a stanza: for REPOSITORY and for the lines of ROTATE. The name of a job is
-// that of the stanza with the label of the disk, or with the place in this list.
-func (j *Job) each() ([]*Job, error) {
-	more := j.Spec.Job().Rotate
-	if len(more) == 0 {
+// each returns a job for each repository of a stanza: for REPOSITORY and for the lines of ROTATE, or for that of
+// COPYTO. The name of a job is that of the stanza with the label of the disk, with the place in this list, or with
+// "copy".
+func (j *Job) each(env options.Env, read options.ReadFile) ([]*Job, error) {
+	more, copyTo := j.Spec.Job().Rotate, j.Spec.Job().CopyTo
+	switch {
+	case len(more) > 0 && copyTo != "":
+		return nil, errors.New("COPYTO and ROTATE do not go together: make a job of each disk instead of ROTATE")
+	case copyTo != "":
+		copies, err := j.copies(copyTo, env, read)
+		if err != nil {
+			return nil, err
+		}
+		return []*Job{j, copies}, nil
+	case len(more) == 0:
 		return []*Job{j}, nil
 	}
 	var all []*Job
 	for i, text := range append([]string{j.Repository}, more...) {
-		at, err := location.Parse(text)
+		at, err := further("ROTATE", text)
 		if err != nil {
-			return nil, fmt.Errorf("ROTATE: %w", err)
-		}
-		if at.Disk == (location.Disk{}) && !at.OnServer() && !filepath.IsAbs(text) {
-			return nil, fmt.Errorf("ROTATE %s: write an absolute path, LABEL=name/folder, UUID=id/folder, or "+
-				"an address that begins with smb:// or s3://", text)
+			return nil, err
 		}
 		one := *j
 		one.Group, one.Repository, one.Name = j.Name, at.String(), fmt.Sprintf("%s@%d", j.Name, i+1)
@@ -203,6 +209,41 @@ func (j *Job) each() ([]*Job, error) {
 		all = append(all, &one)
 	}
 	return all, nil
+}
+
+// further parses the location of a further repository, from a line with this keyword.
+func further(keyword, text string) (location.Location, error) {
+	at, err := location.Parse(text)
+	if err != nil {
+		return at, fmt.Errorf("%s: %w", keyword, err)
+	}
+	if at.Disk == (location.Disk{}) && !at.OnServer() && !filepath.IsAbs(text) {
+		return at, fmt.Errorf("%s %s: write an absolute path, LABEL=name/folder, UUID=id/folder, or "+
+			"an address that begins with smb:// or s3://", keyword, text)
+	}
+	return at, nil
+}
+
+// copies returns the job that copies the snapshots of j to another repository. It has the same schedule and runs after
+// j.
+func (j *Job) copies(to string, env options.Env, read options.ReadFile) (*Job, error) {
+	at, err := further("COPYTO", to)
+	if err != nil {
+		return nil, err
+	}
+	one := *j
+	one.Group, one.Name, one.Server, one.Copies = j.Name, j.Name+options.CopySuffix, j.Server+options.CopySuffix, true
+	one.Repository = at.String()
+	if repositoryOf(&one) == repositoryOf(j) {
+		return nil, fmt.Errorf("COPYTO %s: that is the repository of the job itself", at)
+	}
+	if one.Spec, err = resolve(j.File, j.Content, one.Server, env, read); err != nil {
+		return nil, err
+	}
+	if _, err = ParseKeep(one.Spec.Job().Keep); err != nil {
+		return nil, fmt.Errorf("COPYKEEPSNAPSHOTS: %w", err)
+	}
+	return &one, nil
 }
 
 // Stanza returns the name of the job in the option file.

@@ -325,3 +325,35 @@ func TestEachRepositoryOfAJobIsAJob(t *testing.T) {
 		require.ErrorContains(t, err, want, line)
 	}
 }
+
+// COPYTO makes a second job of a stanza, with the same sources and schedule.
+func TestAJobThatCopies(t *testing.T) {
+	const home = "SERVERNAME home\nSCHEDULE hourly\nDOMAIN /home\nREPOSITORY /mnt/one\nKEEPSNAPSHOTS time-machine\n"
+	jobs, err := opens(home + "COPYTO smb://me@nas/two\nCOPYKEEPSNAPSHOTS \"last 2\"\n")
+	require.NoError(t, err)
+	require.Len(t, jobs, 2)
+	first, copies := jobs[0], jobs[1]
+	require.Equal(t, []string{"home", "", "home", "/mnt/one", "time-machine"},
+		[]string{first.Name, first.Group, first.Server, first.Repository, first.Spec.Job().Keep})
+	require.Equal(t, []string{"home@copy", "home", "home@copy", "smb://me@nas/two", "last 2"},
+		[]string{copies.Name, copies.Group, copies.Server, copies.Repository, copies.Spec.Job().Keep})
+	require.True(t, copies.Copies)
+	require.False(t, first.Copies)
+	require.Equal(t, first.Sources, copies.Sources)
+	require.Equal(t, "hourly", copies.Schedule.String())
+	require.Equal(t, "home", copies.Stanza())
+
+	jobs, err = opens("SCHEDULE never\nREPOSITORY /r\nDOMAIN /home\nCOPYTO /second\n")
+	require.NoError(t, err)
+	require.Equal(t, []string{"default@copy", options.CopySuffix}, []string{jobs[1].Name, jobs[1].Server})
+
+	for line, text := range map[string]string{
+		"COPYTO disk/two":                              "write an absolute path",
+		"COPYTO /mnt/one":                              "that is the repository of the job itself",
+		"COPYTO /two\nROTATE /mnt/more":                "COPYTO and ROTATE do not go together",
+		"COPYTO /two\nCOPYKEEPSNAPSHOTS \"last none\"": "COPYKEEPSNAPSHOTS",
+	} {
+		_, err := opens(home + line + "\n")
+		require.ErrorContains(t, err, text)
+	}
+}

@@ -1,6 +1,10 @@
 package options
 
-import "strings"
+import (
+	"cmp"
+	"fmt"
+	"strings"
+)
 
 // fromOptions locate and unlock the source repository of a copy.
 func fromOptions() []Option {
@@ -36,6 +40,38 @@ func prefixed(names []string) (out []string) {
 		out = append(out, fromPrefix+name)
 	}
 	return out
+}
+
+// CopySuffix behind the name of a stanza names the repository of its COPYTO.
+const CopySuffix = "@copy"
+
+// turn makes the repository of COPYTO the one that commands use, with its own keys and rules, and the one of the stanza
+// that to copy from.
+func (r *resolver) turn(stanza, origin string) {
+	s := r.spec
+	to := s.settings["copy-to"]
+	switch {
+	case len(to) == 0:
+		r.fail(origin, fmt.Errorf("%s%s: %s has no line COPYTO", stanza, CopySuffix, cmp.Or(stanza, "the option file")))
+		return
+	case s.get("repo").level == fromFlag:
+		r.fail("--repo", fmt.Errorf("%s%s is the name of another repository: leave one of the two out", stanza, CopySuffix))
+		return
+	}
+	for _, name := range append([]string{"repo", "key-file"}, passphrases()...) {
+		s.settings[fromPrefix+name] = s.settings[name]
+	}
+	s.settings["repo"] = to
+	if file := s.settings["copy-password-file"]; len(file) > 0 {
+		for _, name := range append([]string{"key-file"}, passphrases()...) {
+			delete(s.settings, name)
+		}
+		s.settings["password-file"] = file
+	}
+	if keep := s.settings["copy-keep"]; len(keep) > 0 {
+		s.settings["keep"] = keep
+	}
+	delete(s.settings, "copy-to")
 }
 
 // Source returns the options of the source repository of a copy. Its location and keys come from the from- options

@@ -42,6 +42,12 @@ func jobOptions() []Option {
 			Help: "a further repository: each run of the service uses the connected one whose last backup is oldest"},
 		{Name: "keep", Group: GroupJob, Type: Type{Kind: String}, Default: "all", Barred: NotEnv, Own: "KEEPSNAPSHOTS",
 			Help: `snapshots to keep after each run; all, time-machine, or such as "last 3 hourly 24 daily 30 weekly 520"`},
+		{Name: "copy-to", Group: GroupJob, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
+			Help: "second repository, which gets the new snapshots after each run; it has to exist"},
+		{Name: "copy-password-file", Group: GroupJob, Rare: true, Type: Type{Kind: Path}, Barred: NotEnv,
+			Help: "file whose first line is the passphrase of copy-to (default: what opens the first repository)"},
+		{Name: "copy-keep", Group: GroupJob, Rare: true, Type: Type{Kind: String}, Barred: NotEnv, Own: "COPYKEEPSNAPSHOTS",
+			Help: "snapshots to keep in copy-to (default: as keep)"},
 		{Name: "prune-every", Group: GroupJob, Rare: true, Type: Type{Kind: Duration}, Default: "24h", Barred: NotEnv,
 			Help: "free space at most so often, and only when it pays; 0: never"},
 		{Name: "check-every", Group: GroupJob, Rare: true, Type: Type{Kind: Duration}, Default: "24h", Barred: NotEnv,
@@ -103,6 +109,7 @@ func jobOptions() []Option {
 // Job is how the service runs a job. Durations of 0 mean never.
 type Job struct {
 	Schedule, Keep, OnBattery          string
+	CopyTo                             string // location; "": no copies
 	OnMetered                          string // "pause" or "run"
 	Jitter                             time.Duration
 	QuietHours, Rotate                 []string
@@ -125,7 +132,7 @@ func (s *Spec) Job() Job {
 		Schedule: s.string("schedule"), Keep: s.string("keep"), OnBattery: s.string("on-battery"),
 		OnMetered: s.string("on-metered"), Jitter: s.duration("jitter"),
 		QuietHours: s.strings("quiet-hours"), Rotate: s.strings("rotate"), OnAppear: s.bool("on-appear"),
-		PruneEvery: s.duration("prune-every"),
+		CopyTo: s.string("copy-to"), PruneEvery: s.duration("prune-every"),
 		CheckEvery: s.duration("check-every"), DrillEvery: s.duration("drill-every"), CheckParts: int(s.int("check-parts")),
 		MaxRunTime: s.duration("max-run-time"), StallAfter: s.duration("stall-after"),
 		Hooks: Hooks{s.string("before-command"), s.string("after-command"), s.string("failure-command"),

@@ -59,7 +59,7 @@ func Portable(content []byte, isHere func(place string) bool) string {
 			line = portable(l.Keyword, l.Rest, -1)
 		case o.Type.Kind != Domain && o.harmless(&l):
 			line = portable(l.Keyword, l.Rest, 1)
-			if value, _ := l.Value(); (o.Name == "repo" || o.Name == "rotate") && isHere(value) {
+			if value, _ := l.Value(); slices.Contains([]string{"repo", "rotate", "copy-to"}, o.Name) && isHere(value) {
 				line = here + "\n" + indent + line
 			}
 		}
@@ -119,7 +119,9 @@ func (o *Option) harmless(l *dsm.Line) bool {
 		return o.Name != "rotate" || place(value)
 	case String:
 		switch o.Name {
-		case "schedule", "keep", "on-battery", "ignore-file", "mail-from", "mail-user":
+		case "copy-to":
+			return place(value)
+		case "schedule", "keep", "copy-keep", "on-battery", "ignore-file", "mail-from", "mail-user":
 			return true
 		case "mail-server", "metrics-group", "metrics-listen":
 			return strings.Trim(value, plain) == ""

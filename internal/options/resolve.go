@@ -70,6 +70,9 @@ func resolve(flags *pflag.FlagSet, env Env, read ReadFile, system string) (*Spec
 	r.file(flags)
 	r.environment()
 	r.flags(flags)
+	if name, origin := r.one(flags, "server-name"); strings.HasSuffix(name, CopySuffix) {
+		r.turn(r.spec.server, origin)
+	}
 	r.spec.checkSecrets(&r.problems)
 	r.spec.numbers(r.fail)
 	r.warnIgnored()
@@ -132,6 +135,7 @@ func (r *resolver) file(flags *pflag.FlagSet) {
 		return
 	}
 	name, origin := r.one(flags, "server-name")
+	name = strings.TrimSuffix(name, CopySuffix)
 	if path == "" {
 		if name != "" {
 			r.fail(origin, fmt.Errorf("%w: there is no option file to look for %s in", dsm.ErrStanza, name))

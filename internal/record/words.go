@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
@@ -53,10 +54,19 @@ func Line(e *Event) (line event.Log, ok bool) {
 	return line, true
 }
 
+// work is what a job does: it makes backups, or copies those of another job.
+func work(job string) (verb, noun string) {
+	if strings.HasSuffix(job, options.CopySuffix) {
+		return "copy", "Copy"
+	}
+	return "backup", "Backup"
+}
+
 func words(e *Event) (level, text string) {
+	verb, noun := work(e.Job)
 	switch e.Kind {
 	case Started:
-		return info, starting(e.Trigger)
+		return info, "Starting " + starting(e.Trigger, verb)
 	case Progress:
 		return info, progress(e)
 	case StepEnded:
@@ -64,13 +74,13 @@ func words(e *Event) (level, text string) {
 	case Finished:
 		return finished(e.Run)
 	case Waiting:
-		return info, "Backup is waiting: " + e.Text
+		return info, noun + " is waiting: " + e.Text
 	case Resumed:
-		return info, "Backup goes on" + after(e.Text)
+		return info, noun + " goes on" + after(e.Text)
 	case Loaded:
 		return info, "Read the options: " + e.Text
 	case Silent:
-		return failure, "No backup for too long: " + e.Text
+		return failure, "No " + verb + " for too long: " + e.Text
 	case Invalid:
 		return failure, "Invalid: " + e.Text
 	case Stalled:
@@ -89,18 +99,18 @@ func after(text string) string {
 	return ": " + text
 }
 
-func starting(trigger event.Trigger) string {
+func starting(trigger event.Trigger, verb string) string {
 	switch trigger {
 	case event.ByHand:
-		return "Starting manual backup"
+		return "manual " + verb
 	case event.Missed:
-		return "Starting automatic backup: a scheduled time was missed"
+		return "automatic " + verb + ": a scheduled time was missed"
 	case event.Appeared:
-		return "Starting automatic backup: the destination is back"
+		return "automatic " + verb + ": the destination is back"
 	case event.Retried:
-		return "Starting automatic backup: the last one failed"
+		return "automatic " + verb + ": the last one failed"
 	}
-	return "Starting automatic backup"
+	return "automatic " + verb
 }
 
 // progress formats "12.0 % done, 34.00 MiB/s, about 8 min left".
@@ -138,6 +148,9 @@ func stepEnded(e *Event) (level, text string) {
 		}
 		return info, "Completed backup: " + f.words() + took + f.yielded()
 	}
+	if s.ExitCode != 0 && s.Step == "copy" { // as a backup
+		return info, ""
+	}
 	if s.ExitCode != 0 {
 		return warning, s.Step + " failed: " + cmp.Or(s.Message, fmt.Sprintf("exit code %d", s.ExitCode))
 	}
@@ -163,13 +176,14 @@ func finished(r *event.Run) (level, text string) {
 	if r == nil {
 		return info, ""
 	}
+	_, noun := work(r.Job)
 	switch r.Outcome {
 	case Failed:
-		return failure, "Backup failed: " + cmp.Or(r.Message, "no reason is known")
+		return failure, noun + " failed: " + cmp.Or(r.Message, "no reason is known")
 	case Stopped:
-		return warning, "Backup stopped" + after(r.Message)
+		return warning, noun + " stopped" + after(r.Message)
 	case Incomplete:
-		return warning, "Backup incomplete" + after(r.Message)
+		return warning, noun + " incomplete" + after(r.Message)
 	}
 	return info, "Finished after " + human.Span(r.End.Sub(r.Start)) + after(r.Message)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/copy"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/local"
@@ -24,6 +25,7 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/chunker"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
+	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )
 
 // likeEngine makes a repository in memory with the master key of another.
@@ -52,17 +54,21 @@ func smallPacks() repo.SessionOptions {
 }
 
 // copyTo copies all snapshots, and reports what became of each.
-func copyTo(e *kit.Engine, to *kit.Engine, session repo.SessionOptions) (res *copy.Result, each []copy.Snapshot,
-	err error) {
+func copyTo(e *kit.Engine, to *kit.Engine, session repo.SessionOptions) (*copy.Result, []copy.Snapshot, error) {
+	e.T.Helper()
+	return copyWith(e, to, copy.Options{Session: session})
+}
+
+// copyWith copies all snapshots that the options do not leave out, and reports what became of each.
+func copyWith(e *kit.Engine, to *kit.Engine, opt copy.Options) (res *copy.Result, each []copy.Snapshot, err error) {
 	e.T.Helper()
 	err = e.With(func(from *repo.Repository) error {
 		return to.With(func(dst *repo.Repository) error {
 			listed, err := from.Snapshots(context.Background())
 			require.NoError(e.T, err)
-			res, err = copy.Run(context.Background(), from, dst, copy.Options{
-				Snapshots: listed, Scratch: e.T.TempDir(), Session: session, Ledger: report.NewJob(report.Copy, time.Now),
-				Each: func(s copy.Snapshot) { each = append(each, s) },
-			})
+			opt.Snapshots, opt.Scratch, opt.Ledger = listed, e.T.TempDir(), report.NewJob(report.Copy, time.Now)
+			opt.Each = func(s copy.Snapshot) { each = append(each, s) }
+			res, err = copy.Run(context.Background(), from, dst, opt)
 			return err
 		})
 	})
@@ -326,4 +332,73 @@ func TestCrashWhileCopying(t *testing.T) {
 	res, _, err := copyTo(e, to, smallPacks())
 	require.NoError(t, err)
 	require.EqualValues(t, 6, res.There)
+}
+
+// TestOnlyNewSnapshotsAreCopied: what the destination has forgotten does not come back, and what a machine with a wrong
+// clock stores is new all the same.
+func TestOnlyNewSnapshotsAreCopied(t *testing.T) {
+	src := testkit.TempDir(t)
+	kit.Written(t, src, map[string]string{"file": "content"})
+	e := kit.NewEngine(t, nil)
+	to := likeEngine(e)
+	ctx := t.Context()
+	var first repo.Listed
+	require.NoError(t, e.With(func(r *repo.Repository) error {
+		_, _, err := e.Backup(e.Job(src))
+		if err == nil {
+			first, err = r.FindSnapshot(ctx, repo.Latest, repo.Filter{})
+		}
+		return err
+	}))
+	save := func(change func(s *snapshot.Snapshot)) {
+		require.NoError(t, e.With(func(r *repo.Repository) error {
+			return r.WithSession(ctx, repo.SessionOptions{Holder: repo.Holder{Host: "host"}},
+				func(ctx context.Context, session *repo.Session) error {
+					s := *first.Snapshot
+					change(&s)
+					_, err := session.Save(ctx, &s)
+					return err
+				})
+		}))
+	}
+	copied := func() uint64 {
+		res, _, err := copyWith(e, to, copy.Options{New: true})
+		require.NoError(t, err)
+		return res.Copied
+	}
+	for i := range 3 {
+		save(func(s *snapshot.Snapshot) { s.Time.Sec += int64(i) + 1 })
+	}
+	require.EqualValues(t, 4, copied(), "the first time, all")
+	require.Zero(t, copied())
+
+	require.NoError(t, to.With(func(r *repo.Repository) error { // all but the newest
+		all, err := r.Snapshots(ctx)
+		require.NoError(t, err)
+		require.Len(t, all, 4)
+		for _, s := range all {
+			if s.Snapshot.Time.Sec < first.Snapshot.Time.Sec+3 {
+				require.NoError(t, r.Store().Delete(ctx, object.Named(store.Snapshot, s.ID)))
+			}
+		}
+		return nil
+	}))
+	require.Zero(t, copied(), "they are not new")
+	save(func(s *snapshot.Snapshot) { s.Time.Sec += 60 })
+	require.EqualValues(t, 1, copied(), "without those that were forgotten")
+
+	save(func(s *snapshot.Snapshot) { s.Time.Sec -= 1 << 30 })
+	require.EqualValues(t, 1, copied(), "made when the clock was wrong")
+	save(func(s *snapshot.Snapshot) { s.Time.Sec += 1 << 30 })
+	save(func(s *snapshot.Snapshot) { s.Time.Sec += 120 })
+	require.EqualValues(t, 2, copied(), "one of the future")
+	save(func(s *snapshot.Snapshot) { s.Time.Sec += 180 })
+	require.EqualValues(t, 1, copied(), "and after it")
+
+	save(func(s *snapshot.Snapshot) { s.Time.Sec -= 1 << 30; s.Host = "other" })
+	save(func(s *snapshot.Snapshot) { s.Time.Sec -= 1 << 30; s.Sources = []string{"/other"} })
+	require.EqualValues(t, 2, copied(), "each machine and its sources are apart")
+	res, _, err := copyWith(e, to, copy.Options{})
+	require.NoError(t, err)
+	require.EqualValues(t, 3, res.Copied, "without New, all that is not there")
 }
