@@ -17,7 +17,7 @@ func metricsOptions() []Option {
 	}
 }
 
-// jobOptions describe a job of the service: when it runs, what it keeps, and whom it notifies. They stand in the option
+// jobOptions describe a job of the service: when it runs and what it keeps. They stand in the option
 // file, one stanza for each job; lines before the first stanza apply to all jobs. `tidemark job add` has a flag for
 // each.
 func jobOptions() []Option {
@@ -76,7 +76,13 @@ func jobOptions() []Option {
 			Help: "command that makes a snapshot of the path in TIDEMARK_SOURCE and prints where it is mounted"},
 		{Name: "snapshot-end-command", Group: GroupReading, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
 			Help: "command that removes the snapshot of the path in TIDEMARK_SOURCE, mounted at TIDEMARK_SNAPSHOT"},
+	}
+}
 
+// notifyOptions are whom the service notifies of a job, and of what.
+func notifyOptions() []Option {
+	list := Type{Kind: List}
+	return []Option{
 		{Name: "alert-after", Group: GroupNotify, Rare: true, Type: Type{Kind: Duration}, Default: "72h", Barred: NotEnv,
 			Help: "notify when no backup was complete for this time, and the next is overdue by it or by 24h; 0: never"},
 		{Name: "notify-limit", Group: GroupNotify, Rare: true, Type: Type{Kind: Int, Min: 1, Max: 1000}, Default: "5",
