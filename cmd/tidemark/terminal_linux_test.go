@@ -368,3 +368,32 @@ func TestStatusIsWatched(t *testing.T) {
 		s.expect("\r\x1b\\[K\r\n\x1b\\[J\x1b\\[1A$") // taken away
 	}
 }
+
+// -pick lists the versions of dsmc's people at the terminal, and restores the one that is chosen.
+func TestDsmcPick(t *testing.T) {
+	testkit.Slow(t)
+	t.Parallel()
+	home := t.TempDir()
+	file := filepath.Join(home, "data", "a.txt")
+	require.NoError(t, os.Mkdir(filepath.Dir(file), 0o700))
+	for _, text := range []string{"first", "second one"} {
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		s := onTerminal(t, home, "backup", "-q", filepath.Dir(file))
+		require.Zero(t, s.end())
+	}
+	to := filepath.Join(home, "to") + "/"
+	s := onTerminal(t, home, "dsmc", "restore", filepath.Dir(file)+"/*", to, "-pick", "-inactive")
+	list := s.expect(`\[1-2, anything else ends\] `)
+	require.Regexp(t, `   1 +10  B .*  A  .*/data/a.txt\r\n +2 +5  B .*  I  .*/data/a.txt\r\n`, list)
+	s.enter("2")
+	require.Zero(t, s.end())
+	content, err := os.ReadFile(filepath.Join(to, "a.txt"))
+	require.NoError(t, err)
+	require.Equal(t, "first", string(content))
+
+	s = onTerminal(t, home, "dsmc", "restore", filepath.Dir(file)+"/*", to, "-pick")
+	s.expect(`\[1-1, anything else ends\] `)
+	s.enter("3")
+	s.expect("no version was chosen: nothing was restored")
+	require.Equal(t, 12, s.end())
+}

@@ -105,7 +105,7 @@ type app struct {
 	hinted  bool             // hintVariables has printed
 
 	// Of the commands of IBM's client.
-	returnCodes bool // exit codes are those of IBM's client
+	returnCodes bool // exit codes and reports are those of IBM's client
 	allLocal    bool // a backup without a path saves all local file systems if there is no DOMAIN
 }
 

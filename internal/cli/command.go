@@ -2,12 +2,16 @@ package cli
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -90,7 +94,8 @@ func (a *app) resolve(c *cobra.Command) error {
 		a.print = output.NewText(a.Out, a.Err, output.TextOptions{Quiet: out.Quiet, Verbose: out.Verbose,
 			Interval: out.Interval, Term: term, NoColor: noColor != ""})
 	}
-	a.warn(warnings)
+	a.warn(a.fresh(c.Name(), warnings))
+	a.logs(c.Name())
 	a.warnReadable()
 	if err := sysinfo.CheckAddressSpace(); err != nil {
 		return err
@@ -139,6 +144,9 @@ func (a *app) optionReader(flags *pflag.FlagSet) (options.ReadFile, error) {
 
 // use makes options those of the run.
 func (a *app) use(spec *options.Spec) {
+	if a.returnCodes {
+		spec = spec.WithFullReport()
+	}
 	a.spec, a.task = spec, newTask(spec.IO())
 	a.limitTransfers(spec.Limits())
 }
@@ -152,6 +160,30 @@ func (a *app) warnReadable() {
 			a.print.Note(fmt.Sprintf("warning: every user of this machine can read %s: chmod 600 it", path))
 		}
 	}
+}
+
+// fresh returns the warnings without those that an earlier run has printed: what has no meaning is worth a line for
+// each change of the option file. Scripts and 'tidemark options' get all.
+func (a *app) fresh(command string, warnings []options.Warning) []options.Warning {
+	var text strings.Builder
+	for _, w := range warnings {
+		if w.Once {
+			text.WriteString(w.String() + "\n")
+		}
+	}
+	out := a.spec.Output()
+	if dir, err := a.serviceDir(); err == nil && text.Len() > 0 && command != "options" && !out.JSON && !out.Quiet {
+		file, _ := filepath.Abs(a.spec.File()) // an error leaves the name as it is
+		path := filepath.Join(dir, "warned", fmt.Sprintf("%x", sha256.Sum256([]byte(file+"\n"+a.spec.Server())))[:16])
+		sum := fmt.Sprintf("%x\n", sha256.Sum256([]byte(text.String())))
+		if known, err := os.ReadFile(path); err == nil && string(known) == sum {
+			return slices.DeleteFunc(warnings, func(w options.Warning) bool { return w.Once })
+		}
+		if os.MkdirAll(filepath.Dir(path), 0o700) == nil {
+			_ = os.WriteFile(path, []byte(sum), 0o600) // if it fails, the next run prints them again
+		}
+	}
+	return warnings
 }
 
 func (a *app) warn(warnings []options.Warning) {

@@ -31,6 +31,9 @@ const (
 	dsmcFailed  = 12 // everything else
 )
 
+// errNotActive: nothing runs the jobs by schedule.
+var errNotActive = errors.New("the service is not active: no schedule is followed")
+
 // dsmcCode is exitCode in the return codes of IBM's client.
 func dsmcCode(err error) int {
 	var some *someFailed
@@ -64,12 +67,14 @@ when it is called by the name dsmc:
     query filespace                    list the paths that were backed up
     query session                      show the repository
     query options, query inclexcl      as 'tidemark options' and 'tidemark rules list'
+    schedule, query schedule           the state of the service, and 'tidemark job list'
 
 Options: -subdir, -optfile, -servername; for backups -filelist, -absolute, -asnodename; for restore and query
 -dateformat, -virtualnodename; for restore and query backup -pitdate, -pittime, -filesonly, -dirsonly; for query backup
--inactive; for restore -latest, -replace, -ifnewer, -preservepath; the options of the option file; and tidemark's flags
-with two dashes. A backup includes subdirectories unless -subdir=no is given, restore and query only with -subdir=yes.
-Without -replace=all a restore keeps existing files; -replace=prompt asks once.
+-inactive; for restore -latest, -pick, -replace, -ifnewer, -preservepath; the options of the option file; and tidemark's
+flags with two dashes. PRESCHEDULECMD and POSTSCHEDULECMD run around each backup. A backup includes subdirectories
+unless -subdir=no is given, restore and query only with -subdir=yes. Without -replace=all a restore keeps existing
+files; -replace=prompt asks once.
 
 Return codes: 0 success; 4 some files were not processed; 8 no file matches; 12 failure.`
 
@@ -119,6 +124,10 @@ func (a *app) dsmc(c *cobra.Command, args []string) error {
 		return a.dsmcRun(ctx, command, a.dsmcFilespaces)
 	case "query session":
 		return a.dsmcRun(ctx, command, a.dsmcSession)
+	case "schedule":
+		return a.dsmcRun(ctx, command, a.dsmcSchedule)
+	case "query schedule":
+		return a.execute(ctx, append([]string{"job", "list"}, command.Flags...))
 	case "query inclexcl":
 		if len(command.Args) > 0 {
 			return a.execute(ctx, slices.Concat([]string{"rules", "explain"}, command.Flags, []string{"--"}, command.Args))
@@ -335,6 +344,27 @@ func typeAt(mounts []localfs.Mount, path string) string {
 			return "UNKNOWN"
 		}
 	}
+}
+
+// dsmcSchedule shows the state of the service, which is the scheduler. Unless it is active, the run fails.
+func (a *app) dsmcSchedule(ctx context.Context, _ *dsmc.Command) error {
+	m, err := a.serviceManager()
+	if err != nil {
+		return err
+	}
+	a.print.Note("the service runs jobs by schedule, in place of 'dsmc schedule': 'tidemark job import FILE --schedule " +
+		"daily' makes jobs of a dsm.sys, 'tidemark service install' starts it, and 'tidemark status' shows its runs")
+	state, err := m.State(ctx)
+	if err == nil {
+		err = a.print.Print(&output.Service{State: state})
+	}
+	if err != nil {
+		return fmt.Errorf("find the state of the service: %w", err)
+	}
+	if !slices.Contains([]string{"active", "loaded"}, state.Active) { // of systemd and of launchd
+		return errNotActive
+	}
+	return nil
 }
 
 // dsmcSession shows the repository.

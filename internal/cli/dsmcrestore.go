@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -40,18 +41,10 @@ func (a *app) dsmcVersions(ctx context.Context, command *dsmc.Command) error {
 		if err != nil {
 			return err
 		}
-		dated := make([]browse.Dated, len(list))
-		stored := map[format.ID]time.Time{}
-		for i, s := range list {
-			dated[i] = browse.Dated{Snapshot: browse.Snapshot{ID: s.ID, Tree: s.Snapshot.Tree}, Sources: s.Snapshot.Sources}
-			stored[s.ID] = time.Unix(s.Snapshot.Time.Sec, 0)
-		}
 		first := true
 		for _, s := range specs {
-			q := browse.VersionQuery{Dir: s.Dir, Match: matcher(s, command), Enter: deep(command),
-				Inactive: command.Options["inactive"] != ""}
-			err := browse.Versions(ctx, r, dated, q, func(v browse.Version) error {
-				record := &output.FileVersion{Version: v, Stored: stored[v.First], Layout: layout, First: first}
+			err := eachVersion(ctx, r, list, s, command, func(v browse.Version, stored time.Time) error {
+				record := &output.FileVersion{Version: v, Stored: stored, Layout: layout, First: first}
 				first = false
 				return a.print.Print(record)
 			})
@@ -64,6 +57,23 @@ func (a *app) dsmcVersions(ctx context.Context, command *dsmc.Command) error {
 		}
 		return nil
 	})
+}
+
+// eachVersion calls visit for each backup version that a command means, with the time of the oldest snapshot that has
+// it.
+func eachVersion(ctx context.Context, r *repo.Repository, list []output.Snapshot, s dsmc.Spec, command *dsmc.Command,
+	visit func(v browse.Version, stored time.Time) error,
+) error {
+	dated := make([]browse.Dated, len(list))
+	stored := map[format.ID]time.Time{}
+	for i, one := range list {
+		dated[i] = browse.Dated{Snapshot: browse.Snapshot{ID: one.ID, Tree: one.Snapshot.Tree},
+			Sources: one.Snapshot.Sources}
+		stored[one.ID] = time.Unix(one.Snapshot.Time.Sec, 0)
+	}
+	q := browse.VersionQuery{Dir: s.Dir, Match: matcher(s, command), Enter: deep(command),
+		Inactive: command.Options["inactive"] != ""}
+	return browse.Versions(ctx, r, dated, q, func(v browse.Version) error { return visit(v, stored[v.First]) })
 }
 
 // matcher returns a function that reports whether an object is meant by a file specification and -filesonly or
@@ -104,8 +114,17 @@ func (a *app) dsmcRestore(ctx context.Context, command *dsmc.Command) error {
 		taken = taken || take
 		return take, enter
 	}
+	choose := a.dsmcChoose
+	switch picks := command.Options["pick"] != ""; {
+	case picks && unlock.OpenTerminal(a.Err) == nil:
+		return usagef("dsmc: -pick: there is no terminal to ask on: name the file, with -pitdate=DATE for an older version")
+	case picks:
+		choose = a.dsmcPick
+	case command.Options["inactive"] != "":
+		return usagef("dsmc: -inactive: write which version to restore: -latest, -pitdate=DATE, or -inactive -pick to choose")
+	}
 	f.dsmc.choose = func(ctx context.Context, r *repo.Repository) (found repo.Listed, sub string, err error) {
-		if spec, found, err = a.dsmcChoose(ctx, r, spec, command); err != nil {
+		if spec, found, err = choose(ctx, r, spec, command); err != nil {
 			return found, "", err
 		}
 		f.target, sub, err = destination(spec, command)
@@ -179,6 +198,59 @@ func (a *app) dsmcChoose(ctx context.Context, r *repo.Repository, s dsmc.Spec, c
 	return s, repo.Listed{}, fmt.Errorf("%w: no backup of host %s covers %s: 'dsmc query filespace' lists what was "+
 		"backed up, and -virtualnodename=HOST names another host", errNoMatch, dsmcHost(command), human.Printable(at))
 }
+
+// mostPicked bounds the list of -pick.
+const mostPicked = 1000
+
+// dsmcPick lists the versions that a specification means at the terminal, and returns the one that a person chooses.
+func (a *app) dsmcPick(ctx context.Context, r *repo.Repository, s dsmc.Spec, command *dsmc.Command) (dsmc.Spec,
+	repo.Listed, error) {
+	layout, err := dsmc.DateLayout(command.Options["dateformat"])
+	if err != nil {
+		return s, repo.Listed{}, &usageError{err}
+	}
+	list, err := a.dsmcSnapshots(ctx, r, command)
+	if err != nil {
+		return s, repo.Listed{}, err
+	}
+	var all []browse.Version
+	terminal := unlock.OpenTerminal(a.Err)
+	err = eachVersion(ctx, r, list, s, command, func(v browse.Version, stored time.Time) error {
+		if len(all) == mostPicked {
+			return usagef("dsmc: -pick: more than %d versions match: name fewer files", mostPicked)
+		}
+		all = append(all, v)
+		var line strings.Builder
+		record := &output.FileVersion{Version: v, Stored: stored, Layout: layout}
+		err := record.Text(&line)
+		terminal.Say(fmt.Sprintf("%4d %s", len(all), line.String()))
+		return err
+	})
+	if err != nil {
+		return s, repo.Listed{}, err
+	}
+	if len(all) == 0 {
+		return s, repo.Listed{}, errNoMatch
+	}
+	answer, err := terminal.Line(ctx, fmt.Sprintf("Restore which one? [1-%d, anything else ends] ", len(all)))
+	if err != nil {
+		return s, repo.Listed{}, err
+	}
+	number, err := strconv.Atoi(strings.TrimSpace(answer))
+	if err != nil || number < 1 || number > len(all) {
+		return s, repo.Listed{}, errNonePicked
+	}
+	v := &all[number-1]
+	s = dsmc.Spec{Dir: path.Dir(v.Path), Name: path.Base(v.Path)}
+	if v.Node.Type == tree.Dir {
+		s = dsmc.Spec{Dir: v.Path, Name: "*", Wild: true}
+	}
+	at := slices.IndexFunc(list, func(one output.Snapshot) bool { return one.ID == v.Last })
+	return s, repo.Listed{ID: v.Last, Snapshot: list[at].Snapshot}, nil
+}
+
+// errNonePicked: a person chose no version.
+var errNonePicked = errors.New("no version was chosen: nothing was restored")
 
 // takes is the selection of a restore: whether an object is restored, and whether the restore descends into it.
 func takes(s dsmc.Spec, deep bool, at string, typ tree.Type) (take, enter bool) {

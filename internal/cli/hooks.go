@@ -32,16 +32,15 @@ func (a *app) withHooks(ctx context.Context, f *backupFlags, backup func() (snap
 	if env["TIDEMARK_JOB"] == "" {
 		env["TIDEMARK_JOB"] = job.Default
 	}
-	command := func(line, option string) hook.Command {
-		return hook.Command{Line: line, Timeout: set.Timeout, Env: env, OptionFile: a.spec.FileOf(option),
-			Supervisor: a.Program}
+	command := func(line string, files ...string) hook.Command {
+		return hook.Command{Line: line, Timeout: set.Timeout, Env: env, Files: files, Supervisor: a.Program}
 	}
 	if set.After != "" { // it undoes what the before-command did, even if the backup does not end
 		defer a.ending.hold()()
 	}
 	return hook.Around(ctx, hook.Commands{ //nolint:wrapcheck // it is that of the backup or of a command
-		Before: command(set.Before, hook.Before), After: command(set.After, hook.After),
-		Failure: command(set.Failure, hook.Failure), Ended: a.noteHook, Owed: a.owedFile(env["TIDEMARK_JOB"]),
+		Before: command(set.Before, set.BeforeFiles...), After: command(set.After, set.AfterFiles...),
+		Failure: command(set.Failure, a.spec.FileOf(hook.Failure)), Ended: a.noteHook, Owed: a.owedFile(env["TIDEMARK_JOB"]),
 	}, func() hook.Outcome {
 		ended := make(chan hook.Outcome, 1)
 		go func() {
@@ -61,7 +60,7 @@ func (a *app) withHooks(ctx context.Context, f *backupFlags, backup func() (snap
 func (a *app) settleHooks(j *job.Job) (ran bool, err error) {
 	set, name := j.Spec.Job().Hooks, cmp.Or(j.Server, job.Default)
 	return hook.Settle(context.Background(), hook.Commands{ //nolint:wrapcheck // it is that of the command
-		After: hook.Command{Line: set.After, Timeout: set.Timeout, OptionFile: j.Spec.FileOf(hook.After),
+		After: hook.Command{Line: set.After, Timeout: set.Timeout, Files: set.AfterFiles,
 			Env: map[string]string{"TIDEMARK_JOB": name, "TIDEMARK_REPOSITORY": j.Repository}, Supervisor: a.Program},
 		Owed: a.owedFile(name),
 	})

@@ -21,10 +21,9 @@ func (a *app) jobImportCommand() *cobra.Command {
 	c = a.command(&cobra.Command{
 		Use:   "import [flags] [FILE]",
 		Short: "Make jobs of another program's configuration",
-		Long: `Makes a job of each stanza of an option file of IBM's client (dsm.sys, dsm.opt), with its DOMAIN and its
-rules. Options without
-meaning here are left out and listed. Flags apply to each job; --repo is required unless the file has REPOSITORY.
-Without --schedule a job is started by hand.
+		Long: `Makes a job of each stanza of an option file of IBM's client, with its rules. A dsm.opt and a dsm.sys
+beside it belong together. Options without meaning here are listed. Flags apply to each job; --repo is required unless
+the file has REPOSITORY. Without --schedule a job is started by hand.
 
 --from-time-machine makes one job of the settings of Time Machine (macOS only, not tested there yet): hourly, with its
 excluded paths.`,

@@ -87,7 +87,7 @@ func (a *app) snapshotMaker(kind string) (sourcesnap.Maker, error) {
 	}
 	run := func(ctx context.Context, line, option, source, place string) (string, error) {
 		r, err := hook.Run(ctx, hook.Command{
-			Line: line, Timeout: a.spec.Job().Hooks.Timeout, OptionFile: a.spec.FileOf(option),
+			Line: line, Timeout: a.spec.Job().Hooks.Timeout, Files: []string{a.spec.FileOf(option)},
 			Env: map[string]string{"TIDEMARK_SOURCE": source, "TIDEMARK_SNAPSHOT": place}, Supervisor: a.Program,
 		})
 		if err != nil {

@@ -51,7 +51,7 @@ type Command struct {
 	Line       string
 	Timeout    time.Duration     // 0: none
 	Env        map[string]string // in addition to the caller's environment
-	OptionFile string            // the file that contains Line; "": none
+	Files      []string          // the option files that contain Line; "" is none
 	Supervisor string            // this program, so that the command does not outlive this process; "": none
 
 	held *os.File // stays open until the command has ended

@@ -17,17 +17,20 @@ import (
 // maxLinks is how many symbolic links a path may have, as in Linux.
 const maxLinks = 40
 
-// Check returns an error that wraps ErrUnsafe if this is a process of root, and another user can change the command:
-// its option file, a path in its line, or a folder above them. A path is whatever may be one: a program, a script for a
-// shell, a value of an option. Paths that are relative to a folder the line does not name are refused. What runuser, su
-// and sudo run is up to them.
+// Check returns an error that wraps ErrUnsafe if this is a process of root, and another user can change the
+// command: its option files, a path in its line, or a folder above them. A path is whatever may be one: a
+// program, a script for a shell, a value of an option. Paths that are relative to a folder the line does not name
+// are refused. What runuser, su and sudo run is up to them.
 func (c *Command) Check() error {
 	if os.Geteuid() != 0 || c.Line == "" {
 		return nil
 	}
-	if c.OptionFile != "" {
-		if err := trusted(c.OptionFile); err != nil {
-			return fmt.Errorf("the option file %s has commands for root: %w", human.Printable(c.OptionFile), err)
+	for _, file := range c.Files {
+		if file == "" {
+			continue
+		}
+		if err := trusted(file); err != nil {
+			return fmt.Errorf("the option file %s has commands for root: %w", human.Printable(file), err)
 		}
 	}
 	for _, path := range pathsOf(c.Line) {

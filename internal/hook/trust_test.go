@@ -49,7 +49,7 @@ func TestRootRunsNothingThatOthersCanChange(t *testing.T) {
 	}
 	both := func(text string) {
 		t.Helper()
-		for _, c := range []Command{{Line: "echo ran", OptionFile: file}, {Line: "echo ran", OptionFile: link},
+		for _, c := range []Command{{Line: "echo ran", Files: []string{file}}, {Line: "echo ran", Files: []string{"", link}},
 			{Line: link}} {
 			err := ran(c)
 			if text == "" {

@@ -26,17 +26,25 @@ func (i *Imported) lists(keyword string) bool {
 }
 
 // ImportOptions returns the stanzas of an option file of IBM's client as jobs. For a dsm.opt, the lines of its server
-// in the dsm.sys beside it come first. A file without stanzas is one job, called name.
+// in the dsm.sys beside it come first. For a dsm.sys, the lines of the dsm.opt beside it follow those of the server
+// that it names. A file without stanzas is one job, called name.
 func ImportOptions(path string, content []byte, name string, read options.ReadFile) ([]*Imported, error) {
 	stanzas, err := options.Stanzas(path, content)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it names the file and the line
 	}
-	var before []part
-	if strings.EqualFold(filepath.Base(path), "dsm.opt") {
-		if before, err = beside(path, read); err != nil {
-			return nil, err
+	var before, after []part
+	server := ""
+	switch strings.ToLower(filepath.Base(path)) {
+	case "dsm.opt":
+		before, err = beside(path, "dsm.sys", read)
+	case "dsm.sys":
+		if after, err = beside(path, "dsm.opt", read); err == nil && len(after) > 0 {
+			server, err = options.ServerOf(after[0].path, after[0].content, path, content)
 		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	if len(stanzas) == 0 {
 		stanzas = []options.Stanza{{}}
@@ -58,7 +66,20 @@ func ImportOptions(path string, content []byte, name string, read options.ReadFi
 		if err := one.take(part{path, content}, s.Name); err != nil {
 			return nil, err
 		}
+		for _, p := range after {
+			if !strings.EqualFold(server, s.Name) {
+				break
+			}
+			if err := one.take(p, ""); err != nil {
+				return nil, err
+			}
+			one.Notes = append(one.Notes, "it has the lines of "+p.path+" too")
+			after = nil
+		}
 		all = append(all, one)
+	}
+	for _, p := range after {
+		all[0].Notes = append(all[0].Notes, p.path+" names the server "+server+", and is not used")
 	}
 	return all, nil
 }
@@ -69,9 +90,9 @@ type part struct {
 	content []byte
 }
 
-// beside returns the dsm.sys beside a dsm.opt; none if it is missing.
-func beside(path string, read options.ReadFile) ([]part, error) {
-	p := part{path: filepath.Join(filepath.Dir(path), "dsm.sys")}
+// beside returns the file of that name beside another; none if it is missing.
+func beside(path, name string, read options.ReadFile) ([]part, error) {
+	p := part{path: filepath.Join(filepath.Dir(path), name)}
 	var err error
 	p.content, err = read(p.path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -51,6 +51,25 @@ func TestImportOptions(t *testing.T) {
 	require.Equal(t, "etc", found[0].Name)
 	require.Equal(t, []string{"domain /etc", "EXCLUDE /etc/x"}, found[0].Lines)
 
+	opt := func(text string) options.ReadFile {
+		return func(path string) ([]byte, error) {
+			require.Equal(t, "/a/dsm.opt", path)
+			return []byte(text), nil
+		}
+	}
+	for text, want := range map[string]int{"SERVERNAME two\nSUBDIR yes\n": 1, "SUBDIR yes\n": 0,
+		"* mine\nSERVERNAME TSM1\nSUBDIR yes\n": 0} {
+		found, err = ImportOptions("/a/dsm.sys", []byte(ibm), "", opt(text))
+		require.NoError(t, err)
+		require.Contains(t, found[want].Lines, "SUBDIR yes", text)
+		require.NotContains(t, found[1-want].Lines, "SUBDIR yes", text)
+	}
+	found, err = ImportOptions("/a/dsm.sys", []byte(ibm), "", opt("SERVERNAME three\nSUBDIR no\n"))
+	require.NoError(t, err)
+	require.Contains(t, found[0].Notes, "/a/dsm.opt names the server three, and is not used")
+	_, err = ImportOptions("/a/dsm.sys", []byte(ibm), "", opt("FROBNICATE 1\n"))
+	require.ErrorContains(t, err, "/a/dsm.opt:1")
+
 	_, err = ImportOptions("/x.opt", []byte("DOMAIN /a\n"), "", noFile)
 	require.ErrorContains(t, err, "--name")
 }

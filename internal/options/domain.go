@@ -44,6 +44,16 @@ func (s *Spec) WithAllLocal() *Spec {
 	return other
 }
 
+// WithFullReport returns the options with REPORT full, as IBM's client reports, if it is not set.
+func (s *Spec) WithFullReport() *Spec {
+	if s.get("report").level > fromDefault {
+		return s
+	}
+	other := s.clone()
+	other.settings["report"] = []setting{{value: "full", origin: "default"}}
+	return other
+}
+
 // clone returns a copy with its own settings and statements.
 func (s *Spec) clone() *Spec {
 	other := *s

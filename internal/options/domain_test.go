@@ -89,13 +89,14 @@ func TestWarningsAreOneLine(t *testing.T) {
 		"/b/* KEEP\n" +
 		"EXCLUDE.ARCHIVE /c\n").resolve(t)
 	require.NoError(t, err)
-	require.Equal(t, []Warning{{"/etc/tidemark/tidemark.opt",
-		"4 options have no meaning here and are ignored: NODENAME, TCPPORT, " +
-			"COMMMETHOD (name the place of the repository with REPOSITORY)"}}, warnings)
+	require.Equal(t, []Warning{{Origin: "/etc/tidemark/tidemark.opt", Once: true,
+		Text: "4 options have no meaning here and are ignored: NODENAME (line 1), NODENAME (line 4); TCPPORT (line 2), " +
+			"COMMMETHOD (line 3): name the place of the repository with REPOSITORY"}}, warnings)
 	_, warnings, err = spec.Rules(os.ReadFile, machine{}.lookup)
 	require.NoError(t, err)
-	require.Equal(t, []Warning{{"include and exclude statements", `"KEEP" after the pattern has no meaning here ` +
-		"(/etc/tidemark/tidemark.opt:5 and 1 more), EXCLUDE.ARCHIVE has no meaning here (/etc/tidemark/tidemark.opt:7)"}},
+	require.Equal(t, []Warning{{Origin: "include and exclude statements",
+		Text: `"KEEP" after the pattern has no meaning here ` +
+			"(/etc/tidemark/tidemark.opt:5 and 1 more), EXCLUDE.ARCHIVE has no meaning here (/etc/tidemark/tidemark.opt:7)"}},
 		warnings)
 }
 
@@ -114,6 +115,15 @@ func TestSystemFileBesideTheUsersFile(t *testing.T) {
 	_, origin := row(t, spec, "readers")
 	require.Equal(t, "/etc/adsm/dsm.sys:4", origin)
 
+	m.files["/etc/adsm/dsm.opt"] += "NODENAME x\nDATEFORMAT 3\n"
+	m.files["/etc/adsm/dsm.sys"] += " TCPPORT 1\n"
+	_, warnings, err = m.resolve(t)
+	require.NoError(t, err)
+	require.Equal(t, []Warning{{Origin: "/etc/adsm/dsm.sys:7", Once: true,
+		Text: "TCPPORT has no meaning here and is ignored: name the place of the repository with REPOSITORY"},
+		{Origin: "/etc/adsm/dsm.opt", Once: true,
+			Text: "2 options have no meaning here and are ignored: NODENAME (line 4), DATEFORMAT (line 5)"}}, warnings)
+
 	m.args = append(m.args, "--server-name", "one")
 	require.Equal(t, 9, m.spec(t).Parallel(1, Media{}).Workers.Readers, "the flag names the stanza of dsm.sys")
 	m.args[3] = "three"
@@ -122,9 +132,10 @@ func TestSystemFileBesideTheUsersFile(t *testing.T) {
 
 	m.args = m.args[:2]
 	m.files["/etc/adsm/dsm.sys"] = "SERVERNAME one\n READERS 9\n"
+	m.files["/etc/adsm/dsm.opt"] = "SERVERNAME two\nDOMAIN /home\n"
 	_, warnings, err = m.resolve(t)
 	require.NoError(t, err)
-	require.Equal(t, []Warning{{"/etc/adsm/dsm.sys", "it has no SERVERNAME two and is not used"}}, warnings)
+	require.Equal(t, []Warning{{Origin: "/etc/adsm/dsm.sys", Text: "it has no SERVERNAME two and is not used"}}, warnings)
 	m.files["/etc/adsm/dsm.sys"] = "READERS many\nX=1\n"
 	_, _, err = m.resolve(t)
 	require.ErrorContains(t, err, "dsm.sys:2")

@@ -24,6 +24,7 @@ type Error = dsm.Error
 type Warning struct {
 	Origin string `json:"origin"` // "file:line", an environment variable or a flag
 	Text   string `json:"text"`
+	Once   bool   `json:"-"` // it is enough to print it when the file has changed
 }
 
 // String returns the warning with its origin.

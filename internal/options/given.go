@@ -94,6 +94,21 @@ func Stanzas(path string, content []byte) ([]Stanza, error) {
 	return parsed.Stanzas(), err //nolint:wrapcheck // it names the file and the line
 }
 
+// ServerOf returns the stanza of a dsm.sys to which a dsm.opt belongs: the one it names, otherwise that of
+// DEFAULTSERVER, or the first; "" if there is none.
+func ServerOf(path string, content []byte, system string, systemContent []byte) (string, error) {
+	words := vocabulary(Table())
+	f, err := dsm.Parse(path, content, words)
+	if err != nil {
+		return "", err //nolint:wrapcheck // it names the file and the line
+	}
+	s, err := dsm.Parse(system, systemContent, words)
+	if err != nil {
+		return "", err //nolint:wrapcheck // it names the file and the line
+	}
+	return s.Stanza(f.Stanza("")), nil
+}
+
 // OnlyStanza returns the content with the lines of all stanzas but one made empty, so that each line keeps its number;
 // name "": without any stanza.
 func OnlyStanza(path string, content []byte, name string) []byte {

@@ -1,6 +1,7 @@
 package options
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -20,7 +21,10 @@ func metricsOptions() []Option {
 // jobOptions describe a job of the service: when it runs and what it keeps. They stand in the option
 // file, one stanza for each job; lines before the first stanza apply to all jobs. `tidemark job add` has a flag for
 // each.
-func jobOptions() []Option {
+func jobOptions() []Option { return slices.Concat(scheduleOptions(), hookOptions(), notifyOptions()) }
+
+// scheduleOptions say when a job runs, and what it keeps and checks.
+func scheduleOptions() []Option {
 	list := Type{Kind: List}
 	return []Option{
 		{Name: "schedule", Group: GroupJob, Type: Type{Kind: String}, Barred: NotEnv,
@@ -57,10 +61,24 @@ func jobOptions() []Option {
 			Help:   "number of checks that read back the whole repository"},
 		{Name: "drill-every", Group: GroupJob, Rare: true, Type: Type{Kind: Duration}, Default: "720h", Barred: NotEnv,
 			Help: "restore sampled files and compare them so often; 0: never"},
+	}
+}
+
+// hookOptions are the commands around a run, and its limits.
+func hookOptions() []Option {
+	return []Option{
 		{Name: "before-command", Group: GroupJob, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
+			TSM:  TSM{Also: "PRESchedulecmd"},
 			Help: "command before a backup; if it fails, the backup does not start"},
+		{Name: "before-unwaited", Group: GroupJob, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
+			TSM:  TSM{Also: "PRENSchedulecmd"},
+			Help: "command that is started before that one; its end and its result do not matter"},
 		{Name: "after-command", Group: GroupJob, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
+			TSM:  TSM{Also: "POSTSchedulecmd"},
 			Help: "command after a backup, however it ended; its failure is reported and fails the run"},
+		{Name: "after-unwaited", Group: GroupJob, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
+			TSM:  TSM{Also: "POSTNSchedulecmd"},
+			Help: "command that is started before that one; its end and its result do not matter"},
 		{Name: "failure-command", Group: GroupJob, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
 			Help: "command after a run that failed"},
 		{Name: "hook-timeout", Group: GroupJob, Rare: true, Type: Type{Kind: Duration}, Default: "10m", Barred: NotEnv,
@@ -79,7 +97,7 @@ func jobOptions() []Option {
 	}
 }
 
-// notifyOptions are whom the service notifies of a job, and of what.
+// notifyOptions say whom a job notifies.
 func notifyOptions() []Option {
 	list := Type{Kind: List}
 	return []Option{
@@ -126,10 +144,31 @@ type Job struct {
 	Hooks                              Hooks
 }
 
-// Hooks are commands around a run; "" for none.
+// Hooks are commands around a run, for a shell; "" for none.
 type Hooks struct {
 	Before, After, Failure string
 	Timeout                time.Duration
+	// The option files that contain Before and After.
+	BeforeFiles, AfterFiles []string
+}
+
+// hooks returns the commands around a run. A command whose end does not matter is started before the other one.
+func (s *Spec) hooks() Hooks {
+	return Hooks{
+		Before: unwaited(s.string("before-unwaited")) + s.string("before-command"),
+		After:  unwaited(s.string("after-unwaited")) + s.string("after-command"), Failure: s.string("failure-command"),
+		Timeout:     s.duration("hook-timeout"),
+		BeforeFiles: []string{s.FileOf("before-command"), s.FileOf("before-unwaited")},
+		AfterFiles:  []string{s.FileOf("after-command"), s.FileOf("after-unwaited")},
+	}
+}
+
+// unwaited returns the line by which a shell starts a command and goes on.
+func unwaited(command string) string {
+	if command == "" {
+		return ""
+	}
+	return "(\n" + command + "\n) >/dev/null 2>&1 &\n"
 }
 
 // Job returns the options of the service. Their syntax beyond that of the table is checked by package job.
@@ -141,8 +180,7 @@ func (s *Spec) Job() Job {
 		CopyTo: s.string("copy-to"), PruneEvery: s.duration("prune-every"),
 		CheckEvery: s.duration("check-every"), DrillEvery: s.duration("drill-every"), CheckParts: int(s.int("check-parts")),
 		MaxRunTime: s.duration("max-run-time"), StallAfter: s.duration("stall-after"),
-		Hooks: Hooks{s.string("before-command"), s.string("after-command"), s.string("failure-command"),
-			s.duration("hook-timeout")},
+		Hooks: s.hooks(),
 	}
 }
 

@@ -38,3 +38,21 @@ func TestTheFileOfAnOptionIsKnown(t *testing.T) {
 	require.Empty(t, spec.FileOf("hook-timeout"), "the default")
 	require.Empty(t, spec.FileOf("readers"), "the environment")
 }
+
+// What IBM's client runs around a scheduled backup runs around each backup here. A command that it does not wait for is
+// started first, and neither replaces the other.
+func TestCommandsOfTheSchedulerAreHooks(t *testing.T) {
+	m := machine{args: []string{"--option-file", "/etc/dsm.opt"}, files: map[string]string{
+		"/etc/dsm.opt": "SERVERNAME two\nPOSTNSCHED \"mail x\"\n",
+		"/etc/dsm.sys": "SERVERNAME two\nPRESchedulecmd '/bin/dump -a'\nPRENSchedulecmd /bin/note\nPOSTSCHEDULECMD x\n",
+	}}
+	hooks := m.spec(t).Job().Hooks
+	require.Equal(t, "(\n/bin/note\n) >/dev/null 2>&1 &\n/bin/dump -a", hooks.Before)
+	require.Equal(t, "(\nmail x\n) >/dev/null 2>&1 &\nx", hooks.After)
+	require.Equal(t, []string{"/etc/dsm.sys", "/etc/dsm.sys"}, hooks.BeforeFiles)
+	require.Equal(t, []string{"/etc/dsm.sys", "/etc/dsm.opt"}, hooks.AfterFiles)
+	none := file("PRESCHEDULECMD \"\"\n").spec(t).Job().Hooks
+	require.Empty(t, none.Before+none.After, "an empty command is none")
+	only := file("PRENSCHEDULECMD x\n").spec(t).Job().Hooks
+	require.Equal(t, "(\nx\n) >/dev/null 2>&1 &\n", only.Before)
+}

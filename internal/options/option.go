@@ -64,7 +64,7 @@ type Type struct {
 type TSM struct {
 	Keyword string // IBM's spelling: the capitals at its beginning are its shortest form
 	Default string // IBM's default, in option file syntax
-	Also    string // another keyword with the same meaning
+	Also    string // another keyword with the same meaning; without Keyword, one that comes after tidemark's
 }
 
 // Option describes one option.
@@ -97,8 +97,11 @@ func (o *Option) Keywords() []string {
 	if o.Group == GroupPolicy && strings.Contains(o.Name, "-") { // a line of 'tidemark policy show'
 		return []string{o.own(), strings.ToUpper(o.Name)}
 	}
-	if o.TSM.Keyword == "" {
+	if o.TSM.Keyword == "" && o.TSM.Also == "" {
 		return []string{o.own()}
+	}
+	if o.TSM.Keyword == "" {
+		return []string{o.own(), o.TSM.Also}
 	}
 	words := []string{o.TSM.Keyword}
 	if o.TSM.Also != "" {

@@ -304,41 +304,59 @@ func (r *resolver) flags(flags *pflag.FlagSet) {
 	}
 }
 
-// warnIgnored reports the options of IBM's client without effect here in one warning.
+// warnIgnored reports the options of IBM's client without effect here, in one warning for each file.
 func (r *resolver) warnIgnored() {
+	for len(r.ignored) > 0 {
+		path, _ := fileAndLine(r.ignored[0].Origin)
+		var here, others []dsm.Line
+		for _, l := range r.ignored {
+			if at, _ := fileAndLine(l.Origin); at == path {
+				here = append(here, l)
+			} else {
+				others = append(others, l)
+			}
+		}
+		r.warnings = append(r.warnings, ignoredIn(path, here))
+		r.ignored = others
+	}
+}
+
+// fileAndLine splits an origin "file:line".
+func fileAndLine(origin string) (file, line string) {
+	at := strings.LastIndexByte(origin, ':')
+	return origin[:max(0, at)], origin[at+1:]
+}
+
+// ignoredIn returns the warning of lines without effect of one file, those with the same hint together.
+func ignoredIn(path string, lines []dsm.Line) Warning {
+	if len(lines) == 1 {
+		w := Warning{Origin: lines[0].Origin, Text: lines[0].Keyword + " has no meaning here and is ignored", Once: true}
+		if hint := dsm.Hint(lines[0].Keyword); hint != "" {
+			w.Text += ": " + hint
+		}
+		return w
+	}
 	var hints []string
-	names := map[string][]string{} // by hint
-	for _, l := range r.ignored {
+	words := map[string][]string{} // by hint
+	for _, l := range lines {
 		hint := dsm.Hint(l.Keyword)
-		if len(names[hint]) == 0 {
+		if len(words[hint]) == 0 {
 			hints = append(hints, hint)
 		}
-		if !slices.Contains(names[hint], l.Keyword) {
-			names[hint] = append(names[hint], l.Keyword)
-		}
+		_, number := fileAndLine(l.Origin)
+		words[hint] = append(words[hint], l.Keyword+" (line "+number+")")
 	}
-	switch {
-	case len(r.ignored) == 1:
-		l := r.ignored[0]
-		text := l.Keyword + " has no meaning here and is ignored"
-		if hints[0] != "" {
-			text += ": " + hints[0]
+	slices.Sort(hints) // those without a hint first
+	var parts []string
+	for _, hint := range hints {
+		part := strings.Join(words[hint], ", ")
+		if hint != "" {
+			part += ": " + hint
 		}
-		r.warnings = append(r.warnings, Warning{l.Origin, text})
-	case len(r.ignored) > 1:
-		slices.Sort(hints) // those without a hint first
-		var parts []string
-		for _, hint := range hints {
-			part := strings.Join(names[hint], ", ")
-			if hint != "" {
-				part += " (" + hint + ")"
-			}
-			parts = append(parts, part)
-		}
-		r.warnings = append(r.warnings,
-			Warning{r.spec.file, fmt.Sprintf("%d options have no meaning here and are ignored: %s",
-				len(r.ignored), strings.Join(parts, ", "))})
+		parts = append(parts, part)
 	}
+	return Warning{Origin: path, Once: true, Text: fmt.Sprintf("%d options have no meaning here and are ignored: %s",
+		len(lines), strings.Join(parts, "; "))}
 }
 
 // remarks warns of values that are valid but do less than they say, or more than a user may expect.
@@ -350,7 +368,7 @@ func (r *resolver) remarks() {
 	} {
 		s := r.spec.get(remark.name)
 		if r.spec.text(remark.name) == remark.value {
-			r.warnings = append(r.warnings, Warning{s.origin, remark.text})
+			r.warnings = append(r.warnings, Warning{Origin: s.origin, Text: remark.text})
 		}
 	}
 }

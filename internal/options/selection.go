@@ -112,7 +112,7 @@ func together(warnings []Warning) []Warning {
 		}
 		texts[i] = text + " (" + where + ")"
 	}
-	return []Warning{{"include and exclude statements", strings.Join(texts, ", ")}}
+	return []Warning{{Origin: "include and exclude statements", Text: strings.Join(texts, ", ")}}
 }
 
 // compiler passes the settings to a builder.
@@ -139,7 +139,7 @@ func (c *compiler) statements() {
 				remarks, err := c.builder.StatementFile(bytes.NewReader(content), st.rest)
 				c.note(err)
 				for _, remark := range remarks {
-					c.warnings = append(c.warnings, Warning(remark))
+					c.warnings = append(c.warnings, Warning{Origin: remark.Origin, Text: remark.Text})
 				}
 			}
 			continue
@@ -147,7 +147,7 @@ func (c *compiler) statements() {
 		remark, err := c.builder.Statement(st.word, st.rest, st.origin)
 		c.note(err)
 		if remark != "" {
-			c.warnings = append(c.warnings, Warning{st.origin, remark})
+			c.warnings = append(c.warnings, Warning{Origin: st.origin, Text: remark})
 		}
 	}
 }

@@ -52,6 +52,15 @@ type Keys struct {
 // File is an option that names a file or a folder of this machine.
 type File struct{ Name, Path string }
 
+// Logs are the files to which messages are appended; "": none.
+type Logs struct {
+	Errors   string // warnings and failures
+	Sessions string // messages and full reports of backups and restores
+}
+
+// Logs returns the files to which messages are appended.
+func (s *Spec) Logs() Logs { return Logs{s.string("error-log"), s.string("session-log")} }
+
 // Files returns those that are set.
 func (s *Spec) Files() []File {
 	var all []File

@@ -32,7 +32,8 @@ func (r *resolver) linesOf(path string, f *dsm.File, name, origin string) ([]dsm
 	first, err := system.Lines(server, origin)
 	if errors.Is(err, dsm.ErrStanza) {
 		if name == "" { // the file stands alone
-			r.warnings = append(r.warnings, Warning{beside, fmt.Sprintf("it has no SERVERNAME %s and is not used", server)})
+			r.warnings = append(r.warnings, Warning{Origin: beside,
+				Text: fmt.Sprintf("it has no SERVERNAME %s and is not used", server)})
 		}
 		return f.Lines(name, origin)
 	}

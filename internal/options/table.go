@@ -13,7 +13,7 @@ func Table() []Option {
 	return slices.Concat(placeOptions(), shareOptions(), bucketOptions(), fromOptions(), cacheOptions(),
 		policyOptions(), workOptions(),
 		dataOptions(),
-		selectionOptions(), jobOptions(), notifyOptions(), metricsOptions(), outputOptions())
+		selectionOptions(), jobOptions(), metricsOptions(), outputOptions())
 }
 
 // placeOptions locate and unlock the repository.
@@ -195,6 +195,12 @@ func outputOptions() []Option {
 		{Name: "report", Group: GroupOutput, Rare: true, Type: Type{Kind: Choice, Choices: []string{"short", "full"}},
 			Default: "short",
 			Help:    "report at the end: short or full (as in TSM)"},
+		{Name: "error-log", Group: GroupOutput, Rare: true, Type: Type{Kind: Path},
+			TSM:  TSM{Keyword: "ERRORLOGName"},
+			Help: "append warnings and failures to this file; of more than 10 MiB, it is renamed to NAME.old"},
+		{Name: "session-log", Group: GroupOutput, Rare: true, Type: Type{Kind: Path},
+			TSM:  TSM{Keyword: "SCHEDLOGName"},
+			Help: "append messages and full reports of backups and restores to this file, as above"},
 		{Name: "progress-interval", Group: GroupOutput, Rare: true, Type: Type{Kind: Duration}, Default: "5m",
 			Help: "time between two lines of progress without a terminal"},
 	}

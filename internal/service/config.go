@@ -19,7 +19,7 @@ type Config struct {
 	System      bool          // for the system; otherwise for the user
 	Program     string        // absolute
 	OptionFile  string        // absolute
-	Writable    []string      // local repositories, caches and files of metrics; absolute
+	Writable    []string      // local repositories, caches, files of metrics and logs; absolute
 	Credentials []string      // names of secrets in the folder credstore
 	Removable   bool          // a repository is on a disk that may be unmounted
 	Commands    bool          // a job runs commands, which may need any right
@@ -41,6 +41,11 @@ func (c *Config) Add(j *job.Job, mounts []localfs.Mount) {
 	notify := j.Spec.Notify()
 	if notify.MetricsFile != "" {
 		c.Writable = append(c.Writable, filepath.Dir(notify.MetricsFile))
+	}
+	for _, log := range []string{j.Spec.Logs().Errors, j.Spec.Logs().Sessions} {
+		if filepath.IsAbs(log) {
+			c.Writable = append(c.Writable, filepath.Dir(log))
+		}
 	}
 	if address, ok := strings.CutPrefix(notify.MetricsAt, "unix:"); ok {
 		c.Writable = append(c.Writable, filepath.Dir(address))

@@ -38,7 +38,8 @@ func commands() []string {
 func supported() map[string]bool {
 	return map[string]bool{"incremental": true, "selective": true, "restore": true, "preview backup": true,
 		"query backup":    true,
-		"query filespace": true, "query session": true, "query options": true, "query inclexcl": true, "help": true}
+		"query filespace": true, "query session": true, "schedule": true, "query schedule": true,
+		"query options": true, "query inclexcl": true, "help": true}
 }
 
 // Supported reports whether a command has an equivalent.
@@ -83,7 +84,8 @@ func ownOptions() []option {
 	return []option{
 		{"SUbdir", backups + query + restore, true}, {"OPTFILE", "", true}, {"SErvername", "", true},
 		{"FILELIst", backups, true}, {"ABSOLUTE", backups, false}, {"ASNODEname", backups, true},
-		{"INActive", query, false}, {"LATest", restore, false}, {"PITDate", query + restore, true},
+		{"INActive", query + restore, false}, {"PIck", restore, false}, {"LATest", restore, false},
+		{"PITDate", query + restore, true},
 		{"PITTime", query + restore, true},
 		{"FILESOnly", query + restore, false}, {"DIrsonly", query + restore, false},
 		{"DATEformat", query + restore + "query filespace", true},

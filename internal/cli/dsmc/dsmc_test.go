@@ -65,7 +65,7 @@ func TestOptions(t *testing.T) {
 	require.Equal(t, &Command{Name: "incremental", Args: []string{"-x", "--", "--json"}, Options: map[string]string{},
 		Flags: []string{"--quiet"}}, c, "what follows -- are names")
 	for line, want := range map[string]string{
-		"i -pick": "-pick is not supported by incremental", "restore /a -inactive": "-inactive is not supported by restore",
+		"i -pick": "-pick is not supported by incremental", "i -inactive": "-inactive is not supported by incremental",
 		"i -replace=all": "not supported", "i -subdir": "write it as -subdir=VALUE", "q ba -inactive=yes": "without a value",
 		"i -frobnicate=geheim": "unknown option -frobnicate", "restore /a -fromdate=1": "not supported",
 		"i -optfile=":               "VALUE",

@@ -31,7 +31,7 @@ query mgmtclass | forget | there are no management classes: --keep-daily and its
 query node | snapshots
 query options | options
 query restore | | a restore that was interrupted continues when it is started again
-query schedule | | there is no scheduler: use cron or a systemd timer
+query schedule | job list
 query session | target check; stats
 query systeminfo | options; version
 restart restore | restore | start the same command again
@@ -42,10 +42,10 @@ restore image | | there are no image backups
 restore nas | | there are no NAS backups
 restore vm | | there are no backups of virtual machines
 retrieve | restore | there are no archives
-schedule | | there is no scheduler: use cron or a systemd timer
+schedule | service install; status | the service follows the schedules of its jobs
 selective | backup --force
 set access | key add
-set event | | there is no scheduler: use cron or a systemd timer
+set event | job edit --schedule | jobs have schedules of their own
 set password | key add; key remove | add the new key, then remove the old one
 `
 

@@ -171,7 +171,7 @@ func secretText(ctx context.Context, k options.Keys) (string, error) {
 		text = firstLine(content)
 	case k.PasswordCommand != "":
 		var err error
-		if text, err = run(ctx, hook.Command{Line: k.PasswordCommand, OptionFile: k.CommandFile}); err != nil {
+		if text, err = run(ctx, hook.Command{Line: k.PasswordCommand, Files: []string{k.CommandFile}}); err != nil {
 			return "", err
 		}
 	default:
@@ -187,7 +187,7 @@ func secretText(ctx context.Context, k options.Keys) (string, error) {
 // the folder /, and only if no other user can change it.
 func run(ctx context.Context, c hook.Command) (string, error) {
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", c.Line)
-	if c.OptionFile != "" && os.Geteuid() == 0 {
+	if strings.Join(c.Files, "") != "" && os.Geteuid() == 0 {
 		if err := c.Check(); err != nil {
 			return "", fmt.Errorf("password command: %w", err)
 		}
