@@ -207,6 +207,7 @@ func (a *app) commands() []maker {
 		{name: "restore", make: a.restoreCommand},
 		{name: "check", make: a.checkCommand},
 		{name: "stats", make: a.statsCommand},
+		{name: "analyze", make: a.analyzeCommand},
 		{name: "forget", make: a.forgetCommand},
 		{name: "prune", make: a.pruneCommand},
 		{name: "tag", make: a.tagCommand, rare: true},

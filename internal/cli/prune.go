@@ -37,6 +37,9 @@ func (a *app) settle(at location.Location) time.Duration {
 	return prune.Unbounded
 }
 
+// defaultUnused is how much unused data may stay.
+const defaultUnused = "5%"
+
 type pruneFlags struct {
 	maxUnused string
 	dryRun    bool
@@ -46,7 +49,7 @@ type pruneFlags struct {
 
 // limits registers the flags that forget --prune has too.
 func (f *pruneFlags) limits(flags *pflag.FlagSet) {
-	flags.StringVar(&f.maxUnused, "max-unused", "5%",
+	flags.StringVar(&f.maxUnused, "max-unused", defaultUnused,
 		"how much unused data may stay; 5%, 200M (MB if no unit is given) or unlimited")
 	flags.BoolVar(&f.exclusive, "exclusive", false,
 		"no other process uses the repository, or has in the last hour; does not wait on "+

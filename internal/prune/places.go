@@ -57,6 +57,8 @@ type places struct {
 	pages     uint64       // blobs of trees in all packs
 	pageBytes uint64       // theirs, before compression
 	used      reach.Bitset // by number: a snapshot needs the blob at this place
+	sized     bool         // shares are wanted
+	shares    []uint32     // by number: the part of a sealed frame that is the blob's, in bytes
 }
 
 // noted is what is kept of a segment that was read.
@@ -76,9 +78,21 @@ func segmentReader(r *repo.Repository) *object.Segments {
 // openPlaces reads the index, the list of packs and the tables of packs that no segment names.
 func openPlaces(ctx context.Context, r *repo.Repository, k *object.Segments, l *report.Ledger, scratch string,
 	doomed map[format.ID]struct{},
-) (_ *places, err error) {
-	p := &places{r: r, reader: k, ledger: l, noted: make(map[format.ID]noted), doomed: doomed}
-	p.index = reach.NewIndex(func() (*blobindex.Temporary, error) { return r.TempIndex(scratch) }, ranks)
+) (*places, error) {
+	p := newPlaces(r, k, l, doomed)
+	if err := p.open(ctx, scratch); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func newPlaces(r *repo.Repository, k *object.Segments, l *report.Ledger, doomed map[format.ID]struct{}) *places {
+	return &places{r: r, reader: k, ledger: l, noted: make(map[format.ID]noted), doomed: doomed}
+}
+
+// open is the reading of openPlaces.
+func (p *places) open(ctx context.Context, scratch string) (err error) {
+	p.index = reach.NewIndex(func() (*blobindex.Temporary, error) { return p.r.TempIndex(scratch) }, ranks)
 	p.index.Order = func(id format.ID) uint32 { return p.find(id).nth }
 	defer func() {
 		if err != nil {
@@ -87,26 +101,26 @@ func openPlaces(ctx context.Context, r *repo.Repository, k *object.Segments, l *
 	}()
 	// The packs are listed after the index: a pack that a segment names was there before it.
 	if err = p.list(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	p.first = len(p.noted)
 	if err = p.listPacks(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	p.reads(report.Listing, p.segments.Counting)
 	if err = p.eachSegment(ctx, p.enter); err != nil {
-		return nil, err
+		return err
 	}
 	if err = p.enterStrays(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	for rank := range ranks { // sorts it, so that a lack of space shows here
 		if _, err = p.index.Replaced(rank); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	p.used = reach.NewBitset(p.index.Blobs())
-	return p, nil
+	return nil
 }
 
 func (p *places) close() error { return p.index.Close() }
@@ -250,12 +264,29 @@ func (p *places) add(rank int, packs []index.Pack) error {
 		s.known, s.base = true, first[i]
 		for j := range t.Frames {
 			s.blobs += uint32(len(t.Frames[j].Blobs))
+			if p.sized {
+				p.shares = appendShares(p.shares, &t.Frames[j])
+			}
 			if t.Kind == pack.Trees {
 				p.pages, p.pageBytes = p.pages+uint64(len(t.Frames[j].Blobs)), p.pageBytes+uint64(t.Frames[j].Raw)
 			}
 		}
 	}
 	return nil
+}
+
+// appendShares divides the sealed bytes of a frame among its blobs by their lengths. The shares add up.
+func appendShares(shares []uint32, f *pack.Frame) []uint32 {
+	all, sum, given := uint64(0), uint64(0), uint64(0)
+	for _, b := range f.Blobs {
+		all += uint64(b.Len)
+	}
+	for _, b := range f.Blobs {
+		sum += uint64(b.Len)
+		until := uint64(f.Sealed) * sum / max(all, 1)
+		shares, given = append(shares, uint32(until-given)), until
+	}
+	return shares
 }
 
 // enterStrays reads the tables of the packs that no segment names: a writer is about to name them, a writer was cut

@@ -28,6 +28,7 @@ const defaultParallel = 4
 type Options struct {
 	MaxUnused Limit
 	DryRun    bool          // change nothing
+	Without   []format.ID   // in a dry run: as if these snapshots were forgotten
 	Parallel  int           // directories and packs processed together; 0: 4
 	Scratch   string        // folder for the temporary index, about 110 bytes for each blob; empty: the system's
 	Settle    time.Duration // how old a listing of a mounted share may be; see Unbounded, Exclusive
@@ -299,7 +300,9 @@ func (p *pruner) survey(ctx context.Context) (_ *survey, err error) {
 // follows only snapshots that the first one has not followed. What the first one reached is looked up in the index of
 // the second. If something of it is in no pack, all snapshots are followed: only a forgotten one may have needed it.
 func (p *pruner) reach(ctx context.Context, v *survey) error {
-	listed := v.listed
+	listed := slices.DeleteFunc(slices.Clone(v.listed), func(l repo.Listed) bool {
+		return p.opt.DryRun && slices.Contains(p.opt.Without, l.ID)
+	})
 	if p.first != nil {
 		all, err := v.carry(p.first.places)
 		if err != nil {

@@ -3,12 +3,9 @@ package prune
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
-	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/reach"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -26,39 +23,16 @@ type Usage struct {
 // prune that leaves nothing unused free the stored bytes, and with them the tables of packs that become empty. It
 // follows each snapshot once. In memory are two bits for each blob of the repository.
 func Unique(ctx context.Context, r *repo.Repository, opt Options, ids []format.ID) (_ Usage, err error) {
-	if opt.Ledger == nil {
-		opt.Ledger = report.NewJob(report.Prune, time.Now)
-	}
-	doomed, err := marks.All(ctx, r.Store(), r.Keys())
-	if err != nil {
-		return Usage{}, fmt.Errorf("read marks: %w", err)
-	}
-	listed, err := r.Snapshots(ctx)
+	u, err := openUsage(ctx, r, opt, false)
 	if err != nil {
 		return Usage{}, err
 	}
-	p, err := openPlaces(ctx, r, segmentReader(r), opt.Ledger, opt.Scratch, marks.UnusableBy(doomed))
+	defer func() { err = errors.Join(err, u.close()) }()
+	named, err := u.named(ids)
 	if err != nil {
-		return Usage{}, indexError(err)
+		return Usage{}, err
 	}
-	defer func() { err = errors.Join(err, p.close()) }()
-	u := &unique{places: p, parallel: opt.Parallel}
-	if u.parallel == 0 {
-		u.parallel = defaultParallel
-	}
-	var others, named []repo.Listed
-	for _, l := range listed {
-		if slices.Contains(ids, l.ID) {
-			named = append(named, l)
-		} else {
-			others = append(others, l)
-		}
-	}
-	for _, id := range ids {
-		if !slices.ContainsFunc(named, func(l repo.Listed) bool { return l.ID == id }) {
-			return Usage{}, fmt.Errorf("snapshot %s: %w", id.Short(), repo.ErrNoSnapshot)
-		}
-	}
+	others := slices.DeleteFunc(slices.Clone(u.listed), func(l repo.Listed) bool { return slices.Contains(ids, l.ID) })
 	shared, err := u.blobs(ctx, others)
 	if err != nil {
 		return Usage{}, err
@@ -73,22 +47,16 @@ func Unique(ctx context.Context, r *repo.Repository, opt Options, ids []format.I
 	return u.sum(ctx, own)
 }
 
-// unique finds the blobs that only some snapshots need.
-type unique struct {
-	*places
-	parallel int
-}
-
 // blobs returns the blobs that snapshots need.
-func (u *unique) blobs(ctx context.Context, of []repo.Listed) (reach.Bitset, error) {
+func (u *usage) blobs(ctx context.Context, of []repo.Listed) (reach.Bitset, error) {
 	u.used = reach.NewBitset(u.index.Blobs())
-	u.step = u.ledger.Step(report.Following, report.Course{Unit: "folders", Units: u.pages, Bytes: u.pageBytes})
+	u.following()
 	err := u.follow(ctx, of, u.parallel)
 	return u.used, err
 }
 
 // sum adds up blobs. A frame that holds others too counts in proportion.
-func (u *unique) sum(ctx context.Context, blobs reach.Bitset) (s Usage, err error) {
+func (u *usage) sum(ctx context.Context, blobs reach.Bitset) (s Usage, err error) {
 	stored := 0.0
 	v := &survey{places: u.places}
 	err = v.tables(ctx, report.Planning, func(at *packState, t *pack.Table) error {

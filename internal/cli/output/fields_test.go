@@ -100,6 +100,8 @@ func TestEveryFieldIsDocumentedAndNoOther(t *testing.T) {
 		"setup":                            event.Setup{},
 		"statistics":                       DiffStats{},
 		"stats":                            event.Statistics{},
+		"analysis":                         event.Analysis{},
+		"Rows of an analysis":              event.AnalysisRow{},
 		"key":                              event.Key{},
 		"cache":                            event.Cache{},
 		"rule, decision":                   event.Rule{},

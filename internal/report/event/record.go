@@ -161,6 +161,30 @@ type Statistics struct {
 	ChunkSize    uint32  `json:"chunk_size,omitempty"`        // average in bytes, with the mode `repository`
 }
 
+// Analysis is what `analyze` prints.
+type Analysis struct {
+	Type string `json:"message_type"` // "analysis"
+	// what is counted: `added` (`snapshots` need it, `besides` do not), `needed`, `old` (no newest one of a host and paths
+	// needs it) or `unique` (no other snapshot needs it)
+	About        string   `json:"about"`
+	Of           []string `json:"snapshots"`               // list of IDs
+	Besides      []string `json:"besides"`                 // list of IDs
+	Excluded     bool     `json:"excluded"`                // true if nothing but what `--exclude` matches needs it
+	Blobs        uint64   `json:"total_blob_count"`        // different blobs
+	Uncompressed uint64   `json:"total_uncompressed_size"` // of these
+	Stored       uint64   `json:"total_stored_size"`       // compressed: its share of the packs
+	Freed        *int64   `json:"bytes_freed,omitempty"`   // with `--forget`: by the prune afterwards
+	Unused       *uint64  `json:"bytes_unused,omitempty"`  // likewise: left in packs that stay
+	// list of *rows of an analysis*, which add up to `total_stored_size`
+	Rows []AnalysisRow `json:"rows"`
+}
+
+// AnalysisRow is a file or folder of an Analysis.
+type AnalysisRow struct {
+	Path          // that of a folder ends with a slash
+	Stored uint64 `json:"stored_size"` // without what has a row of its own
+}
+
 // Key is a line of `key list`.
 type Key struct {
 	Type    string    `json:"message_type"` // "key"
