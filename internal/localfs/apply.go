@@ -19,6 +19,28 @@ type ApplyOptions struct {
 	SkipTimes    bool
 	SkipFlags    bool
 	ForeignFlags bool // the node comes from another platform, whose flags have other meanings
+
+	skipACLs, onlyACLs bool // of the attributes
+}
+
+// Late reports whether n has metadata that can forbid renaming and removing an object: flags and, on macOS, an access
+// control list. It is set when the object has its name.
+func Late(n *tree.Node) bool { return late(n, aclsForbid) }
+
+func late(n *tree.Node, aclsForbid bool) bool {
+	return n.Flags != 0 || aclsForbid && slices.ContainsFunc(n.Xattrs, func(x tree.Xattr) bool { return isACL(x.Name) })
+}
+
+// BeforeName returns what without that metadata.
+func (what ApplyOptions) BeforeName() ApplyOptions {
+	what.SkipFlags, what.skipACLs = true, aclsForbid
+	return what
+}
+
+// AfterName returns that metadata alone.
+func (what ApplyOptions) AfterName() ApplyOptions {
+	return ApplyOptions{SkipOwner: true, SkipMode: true, SkipTimes: true, SkipXattrs: what.SkipXattrs || !aclsForbid,
+		onlyACLs: true, SkipFlags: what.SkipFlags, ForeignFlags: what.ForeignFlags}
 }
 
 // object is one file-system object: an open file or directory (name empty), an object held by an O_PATH descriptor
@@ -90,8 +112,8 @@ func (d *IOContext) prepareOpen(fd int, n *tree.Node) []Problem {
 	return prepare(fd, n)
 }
 
-// Unprotect clears the flags of the entry name that prevent its change or removal: immutable, append-only and, on
-// macOS, undeletable.
+// Unprotect clears what prevents a change or the removal of the entry name: the flags immutable and append-only and, on
+// macOS, undeletable, and the access control list there.
 func (d *Dir) Unprotect(name string) error {
 	if err := checkNameOrSelf(name); err != nil {
 		return wrap("unprotect", name, err)
@@ -143,13 +165,13 @@ func (o *object) apply(n *tree.Node, what ApplyOptions) []Problem {
 	if !what.SkipOwner {
 		ps.add("owner", o.setOwner(n.UID, n.GID))
 	}
-	if !what.SkipXattrs {
+	if !what.SkipXattrs && !what.onlyACLs {
 		o.setXattrs(n, what, false, &ps)
 	}
 	if !what.SkipMode {
 		ps.add("mode", o.setMode(n, ps.has("owner")))
 	}
-	if !what.SkipXattrs {
+	if !what.SkipXattrs && !what.skipACLs {
 		o.setXattrs(n, what, true, &ps)
 	}
 	if !what.SkipTimes {
@@ -209,7 +231,7 @@ func (o *object) setMode(n *tree.Node, ownerFailed bool) error {
 // setXattrs sets the ACLs (acls set) or the other extended attributes of n, and removes those that n does not have.
 func (o *object) setXattrs(n *tree.Node, what ApplyOptions, acls bool, ps *problems) {
 	for _, x := range n.Xattrs {
-		if isACL(x.Name) != acls || skipXattr(x.Name) {
+		if isACL(x.Name) != acls || !Settable(x.Name) {
 			continue
 		}
 		err := o.setXattr(x.Name, x.Value)

@@ -116,7 +116,19 @@ func (t *lateFlags) set() error {
 
 func (t *lateFlags) close() {}
 
-func (o *object) unprotect() error { return o.changeFlags(0, protectFlags) }
+// aclsForbid: a list can deny the deletion of its object, also to its owner, and a renaming takes that right
+// (vn_authorize_renamex_with_paths of kpi_vfs.c, vnode_authorize_delete of vfs_subr.c).
+const aclsForbid = true
+
+func (o *object) unprotect() error {
+	if err := o.changeFlags(0, protectFlags); err != nil {
+		return err
+	}
+	if acl, err := o.extra(); err != nil || acl == nil {
+		return nil // there is none, or what follows reports why it cannot be read
+	}
+	return o.setACL(nil)
+}
 
 // prepare does nothing: no flag of macOS must precede the content.
 func prepare(int, *tree.Node) []Problem { return nil }

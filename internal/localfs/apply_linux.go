@@ -99,6 +99,9 @@ func (o *object) setTimes(n *tree.Node) error {
 	return nil
 }
 
+// aclsForbid: a right to change a directory is one to rename its entries.
+const aclsForbid = false
+
 // isACL reports whether the attribute refines the mode, so that it is set after it.
 func isACL(name string) bool {
 	switch name {

@@ -24,3 +24,7 @@ func mayOpen(st *Stat) bool {
 func ownedBySystem(name string) bool {
 	return name == "com.apple.provenance" || name == "com.apple.macl" || name == "com.apple.rootless"
 }
+
+// macHasXattrs reports whether macOS gives objects of a type extended attributes: not devices, for which listxattr is
+// EPERM (XATTR_VNODE_SUPPORTED of sys/xattr.h).
+func macHasXattrs(typ tree.Type) bool { return typ != tree.CharDevice && typ != tree.BlockDevice }

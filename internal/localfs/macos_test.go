@@ -59,3 +59,9 @@ func TestHolesThatAreNotBelieved(t *testing.T) {
 	require.NoError(t, f.extents(false, 0, yield))
 	require.Equal(t, 1, calls)
 }
+
+func TestDevicesOfMacOSHaveNoAttributes(t *testing.T) {
+	for typ := tree.File; typ <= tree.BlockDevice; typ++ {
+		require.Equal(t, typ != tree.CharDevice && typ != tree.BlockDevice, macHasXattrs(typ))
+	}
+}

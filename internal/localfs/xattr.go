@@ -18,6 +18,9 @@ func (d *Dir) Xattrs(name string, typ tree.Type) ([]tree.Xattr, error) {
 	if err := checkNameOrSelf(name); err != nil {
 		return nil, wrap("read extended attributes of", name, err)
 	}
+	if !hasXattrs(typ) {
+		return nil, nil
+	}
 	list, err := d.ioctx.readXattrs(d.object(name))
 	if err != nil {
 		err = wrap("read extended attributes of", name, err)

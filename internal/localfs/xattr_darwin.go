@@ -90,8 +90,8 @@ func isACL(name string) bool { return name == macACLName }
 // allow their removal.
 func Removable(name string) bool { return !ownedBySystem(name) }
 
-// skipXattr reports whether a restore does not set an attribute, which is no failure.
-func skipXattr(name string) bool { return ownedBySystem(name) }
+// Settable reports whether a restore sets and compares an attribute.
+func Settable(name string) bool { return !ownedBySystem(name) }
 
 func (d *Dir) eachXattr(names []string, attr string, yield func(i int, value []byte)) {
 	_ = within(d.fd, func() error { // without it, none has the attribute
@@ -104,3 +104,5 @@ func (d *Dir) eachXattr(names []string, attr string, yield func(i int, value []b
 		return nil
 	})
 }
+
+func hasXattrs(typ tree.Type) bool { return macHasXattrs(typ) }

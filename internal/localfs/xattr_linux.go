@@ -119,8 +119,8 @@ func (o *object) path() (string, error) {
 // extra is empty: on Linux, ACLs are attributes.
 func (o *object) extra() ([]tree.Xattr, error) { return nil, nil }
 
-// skipXattr reports whether a restore does not set an attribute, which is no failure: Linux has no such ones.
-func skipXattr(string) bool { return false }
+// Settable reports whether a restore sets and compares an attribute: on Linux, each one.
+func Settable(string) bool { return true }
 
 func (d *Dir) eachXattr(names []string, attr string, yield func(i int, value []byte)) {
 	for i, name := range names {
@@ -129,3 +129,6 @@ func (d *Dir) eachXattr(names []string, attr string, yield func(i int, value []b
 		}
 	}
 }
+
+// hasXattrs returns true: security labels are attributes of devices, too.
+func hasXattrs(tree.Type) bool { return true }

@@ -173,12 +173,12 @@ func (j *job) finishFile(f *file) error {
 		}
 		f.link.setIdentity(&st)
 	}
-	var held *localfs.Writer // for flags, which are set after the rename
-	if f.node.Flags != 0 && !j.to.Apply.SkipFlags {
+	var held *localfs.Writer // for what is set after the rename
+	if localfs.Late(f.node) {
 		if held, err = w.Dup(); err != nil {
 			return err
 		}
-		defer held.Close() //nolint:errcheck // it sets flags only
+		defer held.Close() //nolint:errcheck // it sets metadata only
 	}
 	in, err := j.handles.get(f.dir)
 	if err != nil {
@@ -196,7 +196,7 @@ func (j *job) finishFile(f *file) error {
 	}
 	j.partials.Delete(f.partial())
 	if held != nil {
-		ps = append(ps, held.SetMeta(f.node, onlyFlags(j.to.Apply))...)
+		ps = append(ps, held.SetMeta(f.node, j.to.Apply.AfterName())...)
 	}
 	j.noteProblems(f.path, ps)
 	return nil
@@ -228,21 +228,12 @@ func (f *file) requireOld(in *localfs.Dir) error {
 	return nil
 }
 
-// onlyFlags skips all metadata but flags, which are set last.
-func onlyFlags(what localfs.ApplyOptions) localfs.ApplyOptions {
-	return localfs.ApplyOptions{
-		SkipOwner: true, SkipMode: true, SkipXattrs: true, SkipTimes: true, ForeignFlags: what.ForeignFlags,
-	}
-}
-
-// setMeta sets all metadata but flags: an immutable file cannot be renamed.
+// setMeta sets all metadata but that which can forbid the rename.
 func (j *job) setMeta(w *localfs.Writer, f *file) []localfs.Problem {
-	if f.dir.plain {
+	if f.dir.plain && !localfs.Late(f.node) {
 		return j.maker.Finish(w, f.node)
 	}
-	what := j.to.Apply
-	what.SkipFlags = true
-	return w.SetMeta(f.node, what)
+	return w.SetMeta(f.node, j.to.Apply.BeforeName())
 }
 
 // discardPartial removes a file that cannot be completed. Under its real name it could be mistaken for the complete

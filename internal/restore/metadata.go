@@ -76,8 +76,16 @@ func sameXattrs(o metadataReader, n *tree.Node) bool {
 	if err != nil {
 		return localfs.Unsupported(err) && len(n.Xattrs) == 0
 	}
-	wanted := len(n.Xattrs)
+	wanted := 0
+	for i := range n.Xattrs {
+		if localfs.Settable(n.Xattrs[i].Name) {
+			wanted++
+		}
+	}
 	for _, x := range there {
+		if !localfs.Settable(x.Name) {
+			continue
+		}
 		i := slices.IndexFunc(n.Xattrs, func(y tree.Xattr) bool { return y.Name == x.Name })
 		switch {
 		case i < 0 && localfs.Removable(x.Name), i >= 0 && string(n.Xattrs[i].Value) != string(x.Value):

@@ -57,7 +57,7 @@ func (s *small) path() string { return path.Join(s.dir.path, s.name) }
 
 // isSmall reports whether n can be restored as a small file of d.
 func (j *job) isSmall(d *dir, n *tree.Node) bool {
-	if n.Type != tree.File || !d.plain || n.Links > 1 || n.Flags != 0 || n.Outcome >= tree.Skipped {
+	if n.Type != tree.File || !d.plain || n.Links > 1 || localfs.Late(n) || n.Outcome >= tree.Skipped {
 		return false
 	}
 	switch c := &n.Content; {

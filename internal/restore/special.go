@@ -59,15 +59,13 @@ func (j *job) publish(from *localfs.Dir, as string, in *localfs.Dir, o *entry) (
 	}
 	defer e.Close()
 	o.link.setIdentity(e.Stat())
-	what := j.to.Apply
-	what.SkipFlags = true
-	ps := e.Apply(n, what)
+	ps := e.Apply(n, j.to.Apply.BeforeName())
 	if err := nameNew(from, in, as, n.Name); err != nil {
 		_ = from.Remove(as, false)
 		return ps, err
 	}
-	if n.Flags != 0 && !j.to.Apply.SkipFlags {
-		ps = append(ps, e.Apply(n, onlyFlags(j.to.Apply))...)
+	if localfs.Late(n) {
+		ps = append(ps, e.Apply(n, j.to.Apply.AfterName())...)
 	}
 	return ps, nil
 }

@@ -36,10 +36,19 @@ func tempNames(names map[string]bool) map[string]bool {
 	return temps
 }
 
+// removeProtected removes a file that a killed run may have protected.
+func removeProtected(in *localfs.Dir, name string) error {
+	err := in.Remove(name, false)
+	if err != nil && in.Unprotect(name) == nil {
+		err = in.Remove(name, false)
+	}
+	return err
+}
+
 // createTemp makes a file under a temporary name, replacing the leftover of a killed restore.
 func createTemp(in *localfs.Dir, temp string) (*localfs.Writer, error) {
 	w, err := in.CreateFile(temp)
-	if err != nil && in.Remove(temp, false) == nil {
+	if err != nil && removeProtected(in, temp) == nil {
 		w, err = in.CreateFile(temp)
 	}
 	return w, err
@@ -56,6 +65,9 @@ func copyFile(from *localfs.File, in *localfs.Dir, n *tree.Node, what localfs.Ap
 	defer func() {
 		if err = errors.Join(err, to.Close()); err == nil {
 			err = in.Rename(temp, n.Name)
+		}
+		if err == nil && localfs.Late(n) {
+			ps = append(ps, in.Apply(n.Name, n, what.AfterName())...)
 		}
 		if err != nil {
 			_ = in.Remove(temp, false)
@@ -83,5 +95,5 @@ func copyFile(from *localfs.File, in *localfs.Dir, n *tree.Node, what localfs.Ap
 	if err != nil {
 		return nil, err
 	}
-	return to.SetMeta(n, what), nil
+	return to.SetMeta(n, what.BeforeName()), nil
 }

@@ -72,9 +72,9 @@ func withoutPort(host string) string {
 }
 
 // wholeDisk returns the disk of a device of macOS: "disk3" of "/dev/disk3s1s1", which is the first snapshot of the
-// first part of disk 3. "" if it is no disk's name.
+// first part of disk 3, and of "name@/dev/disk3s1", a snapshot that is mounted. "" if it is no disk's name.
 func wholeDisk(device string) string {
-	rest, ok := strings.CutPrefix(device, "/dev/disk")
+	rest, ok := strings.CutPrefix(device[strings.LastIndexByte(device, '@')+1:], "/dev/disk")
 	if !ok {
 		return ""
 	}

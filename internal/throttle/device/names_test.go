@@ -47,6 +47,7 @@ func TestProtocols(t *testing.T) {
 func TestWholeDisksOfMacOS(t *testing.T) {
 	for device, want := range map[string]string{
 		"/dev/disk0s1": "disk0", "/dev/disk3s1s1": "disk3", "/dev/disk12": "disk12", "/dev/disk12s5": "disk12",
+		"com.apple.TimeMachine.2026-11-28-120000.local@/dev/disk3s5": "disk3",
 		"/dev/disk": "", "/dev/disks1": "", "/dev/disk1x": "", "disk0s1": "", "map auto_home": "", "": "", "/dev/rdisk1": "",
 	} {
 		require.Equal(t, want, wholeDisk(device), device)

@@ -161,16 +161,18 @@ func (s macState) byKernel(policy iopolicy.Policy) macState {
 }
 
 // applyFromOutside sets the background state of another process, whatever it is now: that cannot be read. A policy that
-// lowers nothing ends it, since the caller named process and policy.
+// lowers nothing ends it, since the caller named process and policy. XNU keeps what a process set itself, or inherited
+// from the one that started it, apart from what others set, and the process is in the background if either says so
+// (task_policy.c 738 and 914). So one that was started in the background stays there.
 func (p *macProcess) applyFromOutside(policy iopolicy.Policy, out Applied) (Applied, error) {
-	mode, now := 0, "not in the background"
+	mode, now := 0, ""
 	if lowers(policy) {
-		mode, now = macBackground, "background"
+		mode, now = macBackground, ", background"
 		out.note("macOS cannot set the I/O policy of another process: it now runs in the background, where the I/O " +
 			"of both utility and throttle is that of utility, on the efficiency cores.")
 	} else {
-		out.note("macOS does not show whether another process is in the background: it is not now, even if another " +
-			"program had put it there.")
+		out.note("macOS does not show whether another process is in the background. If another program had put it there, " +
+			"it is not now; a program that put itself there, or that 'tidemark run' started there, stays with its children.")
 	}
 	if err := p.calls.setPriority(macPrioBackground, p.pid, mode); err != nil {
 		return out, p.failed("set the background state", err)
@@ -179,7 +181,7 @@ func (p *macProcess) applyFromOutside(policy iopolicy.Policy, out Applied) (Appl
 	if err != nil {
 		return out, p.failed("read CPU priority", err)
 	}
-	out.Now = fmt.Sprintf("nice %d, %s", nice, now)
+	out.Now = fmt.Sprintf("nice %d%s", nice, now)
 	return out, nil
 }
 

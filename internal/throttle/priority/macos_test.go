@@ -12,7 +12,8 @@ import (
 // mac is a kernel of macOS with this process, whose number is 7, and another one, 8.
 type mac struct {
 	nice       map[int]int
-	background map[int]bool
+	background map[int]bool // set from outside, or by process 7 for itself
+	born       map[int]bool // inherited, which others cannot change
 	iopol      int32
 	root       bool
 	refused    map[int]error // by the first argument of setpriority
@@ -23,12 +24,15 @@ func newMac() *mac {
 	return &mac{nice: map[int]int{7: 0, 8: 0}, background: map[int]bool{}, refused: map[int]error{}}
 }
 
+// inBackground is what the kernel makes of the two states.
+func (m *mac) inBackground(process int) bool { return m.background[process] || m.born[process] }
+
 func (m *mac) calls() macCalls {
 	return macCalls{
 		getPriority: func(which, who int) (int, error) {
 			if which == macPrioBackground {
 				// The kernel answers for the caller, whichever process was named.
-				if m.background[7] {
+				if m.inBackground(7) {
 					return 1, nil
 				}
 				return 0, nil
@@ -164,6 +168,14 @@ func TestAnotherProcess(t *testing.T) {
 	require.Equal(t, []int{8, 8, 8}, m.set)
 	require.Contains(t, out.Notes[0], "does not show")
 	require.False(t, m.background[7], "this process is left alone")
+
+	// One that was started in the background stays there, and nothing else is claimed.
+	m.born = map[int]bool{8: true}
+	out, err = p.Apply(iopolicy.Important)
+	require.NoError(t, err)
+	require.True(t, m.inBackground(8))
+	require.Equal(t, "nice 0", out.Now)
+	require.Contains(t, out.Notes[0], "'tidemark run' started there, stays")
 
 	m.refused[macPrioBackground] = unix.EPERM
 	_, err = p.Apply(iopolicy.Throttle)

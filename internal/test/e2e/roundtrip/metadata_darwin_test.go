@@ -13,6 +13,7 @@ func metadata(*testing.T) (testkit.Dir, map[string]string) {
 	birth := time.Date(2001, 3, 24, 9, 0, 0, 123_456_000, time.UTC)
 	tree := testkit.Dir{
 		"acl":       testkit.With{Of: file("a"), Mode: 0o640, ACL: "everyone deny delete"},
+		"large":     testkit.With{Of: testkit.File{Data: testkit.Noise(7, 5<<20)}, ACL: "everyone deny delete"},
 		"inherited": testkit.With{Of: testkit.Dir{"in": file("i")}, ACL: "everyone allow list,file_inherit"},
 		"fork": testkit.With{Of: file("b"), Xattrs: map[string]string{
 			"com.apple.ResourceFork": string(testkit.Noise(5, 70_000)), "org.example.note": "a\x00b"}},
@@ -25,7 +26,7 @@ func metadata(*testing.T) (testkit.Dir, map[string]string) {
 		"compressed": testkit.With{Of: testkit.File{Data: testkit.Text(6, 64<<10)}, Compressed: true},
 		"link":       testkit.With{Of: testkit.Symlink{Target: "acl"}, Xattrs: map[string]string{"org.example.note": "l"}},
 	}
-	return tree, map[string]string{"acl": "ACL", "inherited": "ACL", "fork": "com.apple.ResourceFork",
+	return tree, map[string]string{"acl": "ACL", "large": "ACL", "inherited": "ACL", "fork": "com.apple.ResourceFork",
 		"finder": "com.apple.FinderInfo", "flag": "flags", "locked": "flags", "born": "birth time", "folder": "birth time",
 		"link": "org.example.note"}
 }
