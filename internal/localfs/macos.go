@@ -10,6 +10,36 @@ func birthOf(sec, nsec int64) tree.Time {
 	return tree.Time{Sec: sec, Nsec: uint32(nsec)}
 }
 
+// Flags of a status, st_flags of sys/stat.h: those of the owner and those of root.
+const (
+	macNoDump     = 0x00000001 // UF_NODUMP
+	macImmutable  = 0x00000002 // UF_IMMUTABLE
+	macAppend     = 0x00000004 // UF_APPEND
+	macCompressed = 0x00000020 // UF_COMPRESSED
+	macFixed      = 0x00020000 // SF_IMMUTABLE
+	macGrowing    = 0x00040000 // SF_APPEND
+	macDataless   = 0x40000000 // SF_DATALESS
+)
+
+// attrsOfMac returns the attributes of a status with these flags.
+func attrsOfMac(flags uint32) (attrs uint64) {
+	for _, pair := range [...]struct {
+		flags uint32
+		attr  uint64
+	}{
+		{macImmutable | macFixed, AttrImmutable},
+		{macAppend | macGrowing, AttrAppend},
+		{macNoDump, AttrNoDump},
+		{macCompressed, AttrCompressed},
+		{macDataless, AttrDataless},
+	} {
+		if flags&pair.flags != 0 {
+			attrs |= pair.attr
+		}
+	}
+	return attrs
+}
+
 // mayOpen reports whether opening an object by its name for its attributes has no side effect on macOS. Opening a
 // device has one, a dataless object is fetched, a fifo wakes its writer, and a socket cannot be opened.
 func mayOpen(st *Stat) bool {

@@ -65,3 +65,13 @@ func TestDevicesOfMacOSHaveNoAttributes(t *testing.T) {
 		require.Equal(t, typ != tree.CharDevice && typ != tree.BlockDevice, macHasXattrs(typ))
 	}
 }
+
+func TestAttributesOfTheFlagsOfMacOS(t *testing.T) {
+	for flag, want := range map[uint32]uint64{
+		0x1: AttrNoDump, 0x2: AttrImmutable, 0x4: AttrAppend, 0x8: 0, 0x20: AttrCompressed, 0x40: 0, 0x8000: 0,
+		0x10000: 0, 0x20000: AttrImmutable, 0x40000: AttrAppend, 0x100000: 0, 0x40000000: AttrDataless,
+		0x40000000 | 0x20: AttrDataless | AttrCompressed,
+	} {
+		require.Equal(t, want, attrsOfMac(flag), "%#x", flag)
+	}
+}

@@ -132,20 +132,7 @@ func fromStat(raw *unix.Stat_t, st *Stat) {
 	if st.Type == tree.CharDevice || st.Type == tree.BlockDevice {
 		st.Rdev = device(unix.Major(rdev), unix.Minor(rdev))
 	}
-	for _, pair := range [...]struct {
-		flags uint32
-		attr  uint64
-	}{
-		{unix.UF_IMMUTABLE | unix.SF_IMMUTABLE, AttrImmutable},
-		{unix.UF_APPEND | unix.SF_APPEND, AttrAppend},
-		{unix.UF_NODUMP, AttrNoDump},
-		{unix.UF_COMPRESSED, AttrCompressed},
-		{unix.SF_DATALESS, AttrDataless},
-	} {
-		if raw.Flags&pair.flags != 0 {
-			st.Attr |= pair.attr
-		}
-	}
+	st.Attr = attrsOfMac(raw.Flags)
 }
 
 func timeOf(ts unix.Timespec) tree.Time { return tree.Time{Sec: ts.Sec, Nsec: uint32(ts.Nsec)} }

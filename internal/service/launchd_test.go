@@ -1,6 +1,8 @@
 package service_test
 
 import (
+	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,13 +14,14 @@ import (
 )
 
 // launchctl puts a launchd in PATH that keeps its state in a folder, and returns the folder. A service that is stopped
-// is listed three times more, and its start is then refused twice; launchctl ends as the one of macOS does.
+// is listed three times more, and its start is then refused with each code that passes; launchctl ends as the one of macOS does.
 func launchctl(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	script := `#!/bin/sh
 cd '` + dir + `'
 echo "$1" >>calls
+echo "$2" >>domains
 case $1 in
 print)
 	if [ -s stopping ]; then
@@ -32,7 +35,7 @@ print)
 bootout)
 	[ -e loaded ] || { echo 'Boot-out failed: 3: No such process' >&2; exit 3; }
 	printf '1\n2\n3\n' >stopping
-	printf '5\n36\n' >busy
+	printf '5\n36\n37\n119\n' >busy
 	echo 'Boot-out failed: 36: Operation now in progress' >&2; exit 36;;
 enable)
 	rm -f disabled;;
@@ -51,6 +54,8 @@ esac
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	return dir
 }
+
+var update = flag.Bool("update", false, "write golden files")
 
 // mac returns a launchd of the system in a folder of its own, and two definitions.
 func mac(t *testing.T) (l *service.Launchd, one, other string) {
@@ -83,7 +88,7 @@ func TestTheOldServiceIsGoneBeforeTheOtherStarts(t *testing.T) {
 	calls, err := os.ReadFile(filepath.Join(dir, "calls"))
 	require.NoError(t, err)
 	require.Equal(t, 1, strings.Count(string(calls), "bootout\n"), "the same definition changes nothing")
-	require.Equal(t, 4, strings.Count(string(calls), "bootstrap\n"), "the first, and the third at the third attempt")
+	require.Equal(t, 6, strings.Count(string(calls), "bootstrap\n"), "the first, and the third at the fifth attempt")
 }
 
 func TestUninstallLeavesNothingOfLaunchd(t *testing.T) {
@@ -146,4 +151,50 @@ func TestADaemonHasAHomeAndAFileForItsErrors(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, text, "<string>/Users/ann/Library/Logs/tidemark.log</string>")
 	require.NotContains(t, text, "EnvironmentVariables", "the session has its own")
+}
+
+// TestTheListsOfLaunchd pins what launchd is given. Its ProcessType and the absence of Nice and LowPriorityIO keep the
+// service from the throttling that macOS gives to background jobs.
+func TestTheListsOfLaunchd(t *testing.T) {
+	t.Setenv("HOME", "/Users/ann")
+	for name, l := range map[string]*service.Launchd{
+		"daemon": {Folder: "/Library/LaunchDaemons"}, "agent": {Folder: "/Users/ann/Library/LaunchAgents", User: true},
+	} {
+		c := config()
+		text, err := l.Text(&c)
+		require.NoError(t, err)
+		path := filepath.Join("testdata", name+".plist")
+		if *update {
+			require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+		}
+		want, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, string(want), text, "run go test ./internal/service -update and look at the difference")
+		require.Contains(t, text, "<key>ProcessType</key>\n\t<string>Interactive</string>")
+		for _, brake := range []string{"Nice", "LowPriority", "Background", "LegacyTimers", "HardResourceLimits"} {
+			require.NotContains(t, text, brake)
+		}
+	}
+}
+
+// A service of the system belongs to launchd's domain of the system, one of a user to the session with a screen.
+func TestDomainsOfLaunchd(t *testing.T) {
+	for domain, l := range map[string]*service.Launchd{
+		"system":                           {Folder: filepath.Join(t.TempDir(), "LaunchDaemons")},
+		fmt.Sprintf("gui/%d", os.Getuid()): {Folder: filepath.Join(t.TempDir(), "LaunchAgents"), User: true},
+	} {
+		dir := launchctl(t)
+		c := config()
+		text, err := l.Text(&c)
+		require.NoError(t, err)
+		_, err = l.Install(t.Context(), text)
+		require.NoError(t, err)
+		_, err = l.Uninstall(t.Context())
+		require.NoError(t, err)
+		named, err := os.ReadFile(filepath.Join(dir, "domains"))
+		require.NoError(t, err)
+		for line := range strings.Lines(string(named)) {
+			require.True(t, strings.HasPrefix(line, domain+"/") || line == domain+"\n", line)
+		}
+	}
 }

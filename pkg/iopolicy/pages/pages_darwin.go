@@ -2,7 +2,7 @@ package pages
 
 import "golang.org/x/sys/unix"
 
-// Push does nothing: the kernel of macOS gets the policy itself and bounds its write-back.
+// Push does nothing: macOS has no call that starts the write-back of a part of a file.
 func Push(int, int64, int64, bool) error { return nil }
 
 // ReadAhead says whether the system may read more of the open file fd than it is asked for, which is how files are
