@@ -14,7 +14,7 @@ import (
 )
 
 // launchctl puts a launchd in PATH that keeps its state in a folder, and returns the folder. A service that is stopped
-// is listed three times more, and its start is then refused with each code that passes; launchctl ends as the one of macOS does.
+// is listed three times more, and its start is then refused with each code that passes; launchctl ends as on macOS.
 func launchctl(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

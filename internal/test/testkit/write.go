@@ -175,8 +175,8 @@ func writeFile(dir int, name string, size int64, data map[int64][]byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// Unlock clears the flags, modes and, on macOS, access control lists that keep a tree from being changed or removed. It uses no path longer than root
-// itself.
+// Unlock clears the flags, modes and, on macOS, access control lists that keep a tree from being changed or removed. It
+// uses no path longer than root itself.
 func Unlock(root string) error {
 	fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {

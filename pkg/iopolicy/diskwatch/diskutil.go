@@ -55,7 +55,7 @@ func storesBelow(device string, info func(device string) ([]byte, error)) ([]Sto
 	return []Store{{Name: whole, Solid: solid, Image: bus == "Disk Image"}}, nil
 }
 
-// deviceOf returns the BSD name of what a file system was mounted from: "disk3s5" for /dev/disk3s5, and for its snapshot
+// deviceOf returns the BSD name of what a file system was mounted from: "disk3s5" for /dev/disk3s5 and its snapshot
 // com.apple.TimeMachine.2026-11-28.local@/dev/disk3s5; "" if it is none.
 func deviceOf(from string) string {
 	name, ok := strings.CutPrefix(from[strings.LastIndexByte(from, '@')+1:], "/dev/")

@@ -195,7 +195,7 @@ func TestStoresOfMacOS(t *testing.T) {
 	})
 	require.Error(t, err)
 	require.Equal(t, "disk3s5", deviceOf("/dev/disk3s5"))
-	require.Equal(t, "disk3s5", deviceOf("com.apple.TimeMachine.2026-11-28-120000.local@/dev/disk3s5"), "a mounted snapshot")
+	require.Equal(t, "disk3s5", deviceOf("com.apple.TimeMachine.2026-11-28.local@/dev/disk3s5"), "a snapshot")
 	for _, none := range []string{"//user@nas/share", "nas:/export", "devfs", "map auto_home", "/dev/null"} {
 		require.Empty(t, deviceOf(none))
 	}
