@@ -37,7 +37,7 @@ func (a *app) analyzeCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "analyze [flags] [SNAPSHOT...]",
 		Short: "Show which files and folders take the space",
-		Long: `Shows what the newest snapshot added: files and folders with data that the snapshot before does not need. With one
+		Long: `Shows what the newest snapshot added: files and folders with data that the one before does not need. With one
 SNAPSHOT, what that one added; with two, what the second needs and the first does not. With --all, --old or --forget,
 which files and folders need the data of snapshots. With --exclude, what leaving them out would save: in the newest
 snapshot, in the named ones, or in all with --all.
