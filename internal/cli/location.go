@@ -18,6 +18,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/location"
 	"github.com/tidemark-backup/tidemark/internal/store/meter"
 	"github.com/tidemark-backup/tidemark/internal/store/s3"
+	"github.com/tidemark-backup/tidemark/internal/store/sftp"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 	"github.com/tidemark-backup/tidemark/internal/throttle/device"
@@ -58,7 +59,7 @@ func isRemote(at location.Location, devices *device.Finder) bool {
 
 // access returns what opening at needs.
 func (a *app) access(at location.Location) location.Access {
-	access := location.Access{Connect: a.connect, Share: a.shareOptions, Bucket: a.bucketOptions,
+	access := location.Access{Connect: a.connect, Share: a.shareOptions, Bucket: a.bucketOptions, SSH: a.sshOptions,
 		Observe: a.observeReads, Retry: a.noteRetry,
 		Back: func() { a.print.Note("the target is back") }, Limit: a.task.limiter}
 	if !at.OnServer() {
@@ -150,6 +151,18 @@ func (a *app) bucketOptions(t s3.Target) (s3.Options, error) {
 		o.Pass = manager.Remote(t.Host())
 	}
 	return o, nil
+}
+
+// sshOptions returns the settings of the connection to a machine with SSH. What ssh asks appears on the terminal.
+func (a *app) sshOptions(t sftp.Target) sftp.Options {
+	o := sftp.Options{Channels: a.sessions()}
+	if terminal := unlock.OpenTerminal(a.Err); terminal != nil {
+		o.Ask = true
+	}
+	if manager := a.gates(); manager != nil {
+		o.Pass = manager.Remote(t.Host)
+	}
+	return o
 }
 
 // shareOptions returns the settings of a connection: one session per upload, all behind one I/O gate.

@@ -1,6 +1,7 @@
 package location
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/s3"
+	"github.com/tidemark-backup/tidemark/internal/store/sftp"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
 )
 
@@ -27,12 +29,12 @@ type Address interface {
 
 // schemes returns the function that reads the addresses of each kind of server, by the scheme in lower case.
 func schemes() map[string]func(rest string) (Address, error) {
-	return map[string]func(rest string) (Address, error){"smb": parseShare, "s3": parseBucket}
+	return map[string]func(rest string) (Address, error){"smb": parseShare, "s3": parseBucket, "sftp": parseFolder}
 }
 
 // supported names the kinds of locations in error messages.
-const supported = "this version keeps repositories in folders, on SMB shares as smb://user@host/share/path, and in " +
-	"buckets as s3://host/bucket/prefix"
+const supported = "this version keeps repositories in folders, on SMB shares as smb://user@host/share/path, in " +
+	"buckets as s3://host/bucket/prefix, and on machines with SSH as sftp://user@host/path"
 
 // share is an address on an SMB share.
 type share struct{ smb.Target }
@@ -85,6 +87,30 @@ func (b bucket) dial(ctx context.Context, a Access, create bool) (store.Remote, 
 		return nil, err
 	}
 	return opened(pick(create, s3.Create, s3.Open)(ctx, b.Target, o))
+}
+
+// folder is an address on a machine with SSH.
+type folder struct{ sftp.Target }
+
+func parseFolder(rest string) (Address, error) {
+	t, err := sftp.Parse(sftp.Scheme + rest)
+	return folder{t}, err //nolint:wrapcheck // the caller says of what
+}
+
+func (f folder) Server() string { return f.Host }
+
+// Dialled returns the host of the address. The configuration of ssh may connect to another one.
+func (f folder) Dialled() string {
+	return net.JoinHostPort(f.Host, strconv.Itoa(cmp.Or(f.Port, sftp.DefaultPort)))
+}
+
+func (f folder) Parent() (Address, bool) {
+	above, ok := f.Up()
+	return folder{above}, ok
+}
+
+func (f folder) dial(ctx context.Context, a Access, create bool) (store.Remote, error) {
+	return opened(pick(create, sftp.Create, sftp.Open)(ctx, f.Target, a.SSH(f.Target)))
 }
 
 // parent returns the folder above one, "" for the root; false: it is the root.

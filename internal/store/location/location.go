@@ -18,6 +18,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/meter"
 	"github.com/tidemark-backup/tidemark/internal/store/retry"
 	"github.com/tidemark-backup/tidemark/internal/store/s3"
+	"github.com/tidemark-backup/tidemark/internal/store/sftp"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
@@ -124,6 +125,7 @@ type Access struct {
 	Connect func(dial func() (store.Remote, error)) (store.Remote, error)
 	Share   func(smb.Target) smb.Options
 	Bucket  func(s3.Target) (s3.Options, error)
+	SSH     func(sftp.Target) sftp.Options
 }
 
 // Open opens the store at l; store.ErrNotExist: there is none.

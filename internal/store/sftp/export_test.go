@@ -1,0 +1,17 @@
+package sftp
+
+// Directly makes a store run an SFTP server as its child instead of ssh.
+func (o Options) Directly(program string) Options {
+	o.direct = program
+	return o
+}
+
+// KillChannels kills the program of each channel and returns how many there were.
+func (s *Store) KillChannels() int {
+	s.pool.mu.Lock()
+	defer s.pool.mu.Unlock()
+	for _, c := range s.pool.live {
+		c.kill()
+	}
+	return len(s.pool.live)
+}

@@ -1,0 +1,149 @@
+package sftp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"path"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-backup/tidemark/internal/store"
+)
+
+const (
+	// atOnce is how many folders a list reads at the same time.
+	atOnce = 32
+	// oneAnswer is how many entries a server sends in one answer at least. OpenSSH sends 100.
+	oneAnswer = 64
+)
+
+// List reads a whole folder before it yields its files. Packs are in 257 folders; some of them are read at a time.
+func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info, error] {
+	return func(yield func(store.Info, error) bool) {
+		fail := func(err error) { yield(store.Info{}, fmt.Errorf("list %s: %w", kind, err)) }
+		if !kind.Valid() {
+			fail(store.ErrName)
+			return
+		}
+		if kind == store.Config {
+			info, err := s.Stat(ctx, store.Name{Kind: kind})
+			if !errors.Is(err, store.ErrNotExist) {
+				yield(info, err)
+			}
+			return
+		}
+		folders, err := s.foldersOf(ctx, kind)
+		for some := range slices.Chunk(folders, atOnce) {
+			var found [][]store.Info
+			if found, err = s.listAll(ctx, kind, some); err != nil {
+				break
+			}
+			for _, infos := range found {
+				for _, info := range infos {
+					if ctx.Err() != nil {
+						fail(context.Cause(ctx))
+						return
+					}
+					if !yield(info, nil) {
+						return
+					}
+				}
+			}
+		}
+		if err != nil {
+			fail(err)
+		}
+	}
+}
+
+// foldersOf returns the folders that hold the files of a kind.
+func (s *Store) foldersOf(ctx context.Context, kind store.Kind) ([]string, error) {
+	if kind != store.Pack {
+		return []string{kind.Folder()}, nil
+	}
+	folders := []string{store.Trees}
+	entries, err := s.readFolder(ctx, kind.Folder())
+	for _, e := range entries {
+		if id := e.Name(); len(id) <= 2 && store.ValidID(id) && e.IsDir() {
+			folders = append(folders, path.Join(kind.Folder(), id))
+		}
+	}
+	return folders, err
+}
+
+// listAll lists folders at the same time.
+func (s *Store) listAll(ctx context.Context, kind store.Kind, folders []string) ([][]store.Info, error) {
+	found := make([][]store.Info, len(folders))
+	group, ctx := errgroup.WithContext(ctx)
+	for i, folder := range folders {
+		group.Go(func() (err error) {
+			found[i], err = s.listFolder(ctx, kind, folder)
+			return err
+		})
+	}
+	return found, group.Wait()
+}
+
+// listFolder returns the stored files of a folder. Others may add leases while a long folder is read, which may then
+// miss one that was there before; a missed lease could cost a writer its packs. It is read again until a reading finds
+// nothing new.
+func (s *Store) listFolder(ctx context.Context, kind store.Kind, folder string) ([]store.Info, error) {
+	var infos []store.Info
+	seen := make(map[store.Name]bool)
+	for {
+		entries, err := s.readFolder(ctx, folder)
+		if err != nil {
+			return nil, err
+		}
+		news := false
+		for _, e := range entries {
+			name := store.Name{Kind: kind, ID: e.Name()}
+			switch {
+			case name.Check() != nil || !e.Mode().IsRegular() && !store.IsFence(kind, e.Mode()) || seen[name]:
+			case path.Dir(name.Path()) != folder:
+				store.Misplaced(ctx, name, folder)
+			default:
+				news = true
+				if kind == store.Lease {
+					seen[name] = true
+				}
+				infos = append(infos, store.Describe(name, e))
+			}
+		}
+		if kind != store.Lease || !news || len(entries) < oneAnswer {
+			return infos, nil
+		}
+	}
+}
+
+// readFolder reads a folder of the repository. A missing one is empty, because tools that copy a repository may leave
+// out empty folders. It is an error if the repository is missing, or if it is the folder of the snapshots.
+func (s *Store) readFolder(ctx context.Context, folder string) (entries []fs.FileInfo, err error) {
+	err = s.with(ctx, func(c *channel) (err error) {
+		entries, err = s.readDir(ctx, c, s.at(folder))
+		missing := errors.Is(err, fs.ErrNotExist)
+		if err == nil && len(entries) > 0 || err != nil && !missing {
+			return err
+		}
+		if gone := s.present(ctx, c); gone != nil {
+			return gone
+		}
+		if missing && folder == store.Snapshot.Folder() && s.witness.Load() != nil {
+			return store.NoSnapshots(s.Location())
+		}
+		return nil
+	})
+	return entries, err
+}
+
+func (s *Store) readDir(ctx context.Context, c *channel, at string) (entries []fs.FileInfo, err error) {
+	err = s.metadata(ctx, func() (err error) {
+		entries, err = c.ReadDirContext(ctx, at)
+		return err
+	})
+	return entries, err
+}

@@ -1,0 +1,102 @@
+package sftp
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/store"
+)
+
+const (
+	// scratchPrefix begins the names of scratch folders. Those of package local begin in the same way.
+	scratchPrefix = TempPrefix + "probe-"
+	// removeTimeout bounds the removal of a scratch folder.
+	removeTimeout = 10 * time.Second
+)
+
+// Scratch makes a temporary folder in the folder of the Store, calls use with its name, and removes it with its
+// contents, also after ctx has ended. open returns an empty store in a folder next to it, on the same connection.
+// Scratch folders of programs that were killed are removed after a day by the clock of the server.
+func (s *Store) Scratch(ctx context.Context,
+	use func(name string, open func(name string) store.Store) error) (err error) {
+	name := scratchPrefix + strings.ToLower(rand.Text())[:16]
+	var opened []*Store
+	err = s.with(ctx, func(c *channel) error {
+		if err := s.makeDir(ctx, c, s.at(name)); err != nil {
+			return err
+		}
+		return s.removeStale(ctx, c, name)
+	})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, one := range opened {
+			one.group.Wait()
+		}
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
+		defer cancel()
+		failed := s.with(end, func(c *channel) error { return c.RemoveAll(s.at(name)) })
+		if failed != nil && !errors.Is(failed, store.ErrNotExist) {
+			err = errors.Join(err, fmt.Errorf("remove temporary folder %s: %w", name, failed))
+		}
+	}()
+	return use(name, func(name string) store.Store {
+		one := &Store{target: s.target, pass: s.pass, pool: s.pool, reached: s.reached, able: s.able}
+		one.target.Path = path.Join(s.target.Path, name)
+		one.swept.Store(true) // no other program writes there
+		opened = append(opened, one)
+		return one
+	})
+}
+
+// removeStale removes the scratch folders of killed programs.
+func (s *Store) removeStale(ctx context.Context, c *channel, fresh string) error {
+	entries, err := s.readDir(ctx, c, s.at(""))
+	if err != nil {
+		return err
+	}
+	var now time.Time
+	for _, e := range entries {
+		if e.Name() == fresh {
+			now = e.ModTime()
+		}
+	}
+	for _, e := range entries {
+		if e.IsDir() && strings.HasPrefix(e.Name(), scratchPrefix) && e.ModTime().Before(now.Add(-staleAfter)) {
+			_ = c.RemoveAll(s.at(e.Name()))
+		}
+	}
+	return nil
+}
+
+// Describe describes the connection and what a write is worth.
+func (s *Store) Describe(ctx context.Context) (store.Link, error) {
+	err := s.with(ctx, func(c *channel) error {
+		if _, err := s.stat(ctx, c, s.at("")); err != nil {
+			return err
+		}
+		return s.flushFolder(ctx, c, s.at(""))
+	})
+	if err != nil {
+		return store.Link{}, err
+	}
+	l := store.Link{Protocol: "sftp", Server: s.target.Host, Source: s.target.Host + ":" + s.at(""),
+		What:    "SFTP with " + s.target.Host + " by the ssh program, encrypted (SSH).",
+		Durable: "The server acknowledges flushes of files and of folders.", Conditional: true,
+		Advice: "whether the server's disk flushes cannot be seen from here"}
+	switch {
+	case s.noFlush.Load():
+		l.Durable = "The server has no flush (fsync@openssh.com): a power cut there can lose or tear the last files."
+		l.Advice = "run 'tidemark check' after a power failure of the server, or use the SFTP of OpenSSH"
+	case s.noFolderFlush.Load():
+		l.Durable = "The server flushes files, but no folders: a power cut there can lose the names of the last files."
+		l.Advice = "run 'tidemark check' after a power failure of the server, or use the SFTP of OpenSSH"
+	}
+	return l, nil
+}

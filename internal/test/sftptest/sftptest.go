@@ -1,0 +1,180 @@
+// Package sftptest starts sshd for tests, with keys and a configuration of its own.
+package sftptest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// program is the SFTP server of Debian.
+const program = "/usr/lib/openssh/sftp-server"
+
+// Server is an sshd on the loopback that ends with the test. Its user is that of the test.
+type Server struct {
+	Host   string // the alias under which the ssh of Bin knows it
+	Folder string // a folder of the server, on this machine
+	Bin    string // a folder whose ssh uses the keys of the server; to be first in PATH
+	t      testing.TB
+	dir    string
+	port   string
+	run    *exec.Cmd
+}
+
+// Program returns the SFTP server, to be run without ssh. It skips the test where there is none, and fails it in CI.
+func Program(t testing.TB) string {
+	t.Helper()
+	if _, err := os.Stat(program); err != nil {
+		missing(t, "needs "+program+": apt-get install openssh-server")
+	}
+	return program
+}
+
+func missing(t testing.TB, how string) {
+	t.Helper()
+	if os.Getenv("CI") != "" {
+		t.Fatal(how)
+	}
+	t.Skip(how)
+}
+
+// Start starts an sshd. It skips the test where there is none or the user is not root, and fails it in CI.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	Program(t)
+	ssh, err := exec.LookPath("ssh")
+	if err != nil {
+		missing(t, "needs ssh: apt-get install openssh-client")
+	}
+	if _, err := os.Stat("/usr/sbin/sshd"); err != nil {
+		missing(t, "needs sshd: apt-get install openssh-server")
+	}
+	if os.Getuid() != 0 {
+		missing(t, "needs root: sshd logs on users")
+	}
+	s := &Server{t: t, dir: t.TempDir(), Host: "tidemark-test-server"}
+	s.Folder, s.Bin = filepath.Join(s.dir, "data"), filepath.Join(s.dir, "bin")
+	for _, dir := range []string{s.Folder, s.Bin, "/run/sshd"} { // the last is where sshd confines itself
+		require.NoError(t, os.MkdirAll(dir, 0o755))
+	}
+	s.port = freePort(t)
+	s.key("host")
+	s.key("user")
+	s.write("sshd_config", "Port "+s.port, "ListenAddress 127.0.0.1", "HostKey "+s.path("host"),
+		"AuthorizedKeysFile "+s.path("user.pub"), "PidFile none", "StrictModes no", "UsePAM no", "PermitRootLogin yes",
+		"PasswordAuthentication no", "Subsystem sftp "+program)
+	s.write("ssh_config", "Host "+s.Host, "HostName 127.0.0.1", "Port "+s.port, "IdentityFile "+s.path("user"),
+		"IdentitiesOnly yes", "UserKnownHostsFile "+s.path("known"), "GlobalKnownHostsFile none", "HostKeyAlias test")
+	s.Know("host")
+	s.write("bin/ssh", "#!/bin/sh", fmt.Sprintf("exec %s -F %s \"$@\"", ssh, s.path("ssh_config")))
+	require.NoError(t, os.Chmod(s.path("bin/ssh"), 0o755))
+	s.Run()
+	t.Cleanup(s.Kill)
+	return s
+}
+
+func (s *Server) path(name string) string { return filepath.Join(s.dir, name) }
+
+func (s *Server) write(name string, lines ...string) {
+	require.NoError(s.t, os.WriteFile(s.path(name), []byte(strings.Join(lines, "\n")+"\n"), 0o600))
+}
+
+// key makes a pair of keys.
+func (s *Server) key(name string) {
+	out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", s.path(name)).CombinedOutput()
+	require.NoError(s.t, err, string(out))
+}
+
+// Know makes the client expect a host key: "host" is that of the server, "" none, another name a new one.
+func (s *Server) Know(name string) {
+	s.t.Helper()
+	if name == "" {
+		s.write("known")
+		return
+	}
+	if name != "host" {
+		s.key(name)
+	}
+	public, err := os.ReadFile(s.path(name + ".pub"))
+	require.NoError(s.t, err)
+	s.write("known", "test "+string(public))
+}
+
+// Accept makes the server accept the key of the test, or none.
+func (s *Server) Accept(yes bool) {
+	from, to := "user.pub", "hidden"
+	if yes {
+		from, to = to, from
+	}
+	require.NoError(s.t, os.Rename(s.path(from), s.path(to)))
+}
+
+// Unsubsystem makes the server offer no SFTP from its next start.
+func (s *Server) Unsubsystem() {
+	text, err := os.ReadFile(s.path("sshd_config"))
+	require.NoError(s.t, err)
+	s.write("sshd_config", strings.Replace(string(text), "Subsystem", "#", 1))
+}
+
+// freePort returns a port of this machine that nothing listens on.
+func freePort(t testing.TB) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, l.Close()) }()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
+
+// Run starts the server, also again after Kill, at the same port.
+func (s *Server) Run() {
+	s.t.Helper()
+	s.run = exec.Command("/usr/sbin/sshd", "-D", "-e", "-f", s.path("sshd_config"))
+	s.run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	require.NoError(s.t, s.run.Start())
+	for range 300 {
+		if c, err := net.DialTimeout("tcp", "127.0.0.1:"+s.port, time.Second); err == nil {
+			require.NoError(s.t, c.Close())
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	s.t.Fatal("sshd does not listen")
+}
+
+// Kill ends the server and all its connections at once.
+func (s *Server) Kill() {
+	if s.run == nil {
+		return
+	}
+	for _, pid := range s.connections() {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	_ = s.run.Process.Kill()
+	_ = s.run.Wait()
+	s.run = nil
+}
+
+// connections returns the processes that the server has started, which are in sessions of their own.
+func (s *Server) connections() []int {
+	var found []int
+	parents := []int{s.run.Process.Pid}
+	for len(parents) > 0 {
+		parent := parents[0]
+		parents = parents[1:]
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", parent, parent))
+		for _, word := range strings.Fields(string(text)) {
+			if pid, err := strconv.Atoi(word); err == nil {
+				found, parents = append(found, pid), append(parents, pid)
+			}
+		}
+	}
+	return found
+}
