@@ -110,7 +110,7 @@ func (s *Store) explainDial(ctx context.Context, err error) error {
 		p.What, p.Do, p.Kinds = host+" refuses connections", "see that sshd runs there and the port is right, "+goOn,
 			[]error{store.ErrGone}
 		return s.temporary(p)
-	case said("subsystem request failed"):
+	case said("subsystem request failed"), r.said == "" && !s.reached.Load(): // it logged on, and the channel ended at once
 		p.What, p.Do = host+" has no SFTP", "add 'Subsystem sftp internal-sftp' to its sshd_config, "+goOn
 	default:
 		return s.away("cannot be reached", err)

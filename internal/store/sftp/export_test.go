@@ -1,5 +1,7 @@
 package sftp
 
+import "syscall"
+
 // Directly makes a store run an SFTP server as its child instead of ssh.
 func (o Options) Directly(program string) Options {
 	o.direct = program
@@ -14,4 +16,13 @@ func (s *Store) KillChannels() int {
 		c.kill()
 	}
 	return len(s.pool.live)
+}
+
+// StopChannels makes the program of each channel stand still.
+func (s *Store) StopChannels() {
+	s.pool.mu.Lock()
+	defer s.pool.mu.Unlock()
+	for _, c := range s.pool.live {
+		_ = c.run.Process.Signal(syscall.SIGSTOP)
+	}
 }

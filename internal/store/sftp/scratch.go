@@ -90,6 +90,10 @@ func (s *Store) Describe(ctx context.Context) (store.Link, error) {
 		What:    "SFTP with " + s.target.Host + " by the ssh program, encrypted (SSH).",
 		Durable: "The server acknowledges flushes of files and of folders.", Conditional: true,
 		Advice: "whether the server's disk flushes cannot be seen from here"}
+	if s.noLinks.Load() {
+		l.Remedy = "without hard links on the server, two writers can get one name: prune only with --exclusive, while " +
+			"no other process uses the repository"
+	}
 	switch {
 	case s.noFlush.Load():
 		l.Durable = "The server has no flush (fsync@openssh.com): a power cut there can lose or tear the last files."

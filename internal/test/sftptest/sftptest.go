@@ -39,6 +39,15 @@ func Program(t testing.TB) string {
 	return program
 }
 
+// Without returns an SFTP server that refuses a kind of request, as 'sftp-server -Q requests' names it.
+func Without(t testing.TB, request string) string {
+	t.Helper()
+	script := filepath.Join(t.TempDir(), "server")
+	text := fmt.Sprintf("#!/bin/sh\nexec %s -P %s\n", Program(t), request)
+	require.NoError(t, os.WriteFile(script, []byte(text), 0o700))
+	return script
+}
+
 func missing(t testing.TB, how string) {
 	t.Helper()
 	if os.Getenv("CI") != "" {
@@ -69,9 +78,7 @@ func Start(t testing.TB) *Server {
 	s.port = freePort(t)
 	s.key("host")
 	s.key("user")
-	s.write("sshd_config", "Port "+s.port, "ListenAddress 127.0.0.1", "HostKey "+s.path("host"),
-		"AuthorizedKeysFile "+s.path("user.pub"), "PidFile none", "StrictModes no", "UsePAM no", "PermitRootLogin yes",
-		"PasswordAuthentication no", "Subsystem sftp "+program)
+	s.Offer(true)
 	s.write("ssh_config", "Host "+s.Host, "HostName 127.0.0.1", "Port "+s.port, "IdentityFile "+s.path("user"),
 		"IdentitiesOnly yes", "UserKnownHostsFile "+s.path("known"), "GlobalKnownHostsFile none", "HostKeyAlias test")
 	s.Know("host")
@@ -118,11 +125,15 @@ func (s *Server) Accept(yes bool) {
 	require.NoError(s.t, os.Rename(s.path(from), s.path(to)))
 }
 
-// Unsubsystem makes the server offer no SFTP from its next start.
-func (s *Server) Unsubsystem() {
-	text, err := os.ReadFile(s.path("sshd_config"))
-	require.NoError(s.t, err)
-	s.write("sshd_config", strings.Replace(string(text), "Subsystem", "#", 1))
+// Offer makes the server offer SFTP, or not, from its next start.
+func (s *Server) Offer(yes bool) {
+	lines := []string{"Port " + s.port, "ListenAddress 127.0.0.1", "HostKey " + s.path("host"),
+		"AuthorizedKeysFile " + s.path("user.pub"), "PidFile none", "StrictModes no", "UsePAM no", "PermitRootLogin yes",
+		"PasswordAuthentication no"}
+	if yes {
+		lines = append(lines, "Subsystem sftp internal-sftp") // not by the shell of the user, which may read any file
+	}
+	s.write("sshd_config", lines...)
 }
 
 // freePort returns a port of this machine that nothing listens on.
