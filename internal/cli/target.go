@@ -26,7 +26,7 @@ func (a *app) targetCommand() *cobra.Command {
 func (a *app) targetCheckCommand() *cobra.Command {
 	var speed bool
 	c := a.command(&cobra.Command{
-		Use:   "check [flags] [PATH|smb://...|s3://...]",
+		Use:   "check [flags] [PATH|smb://...|s3://...|sftp://...]",
 		Short: "Test a folder, a share or a bucket, and measure its write speed",
 		Long: `Tests in a folder what a repository relies on: whether a rename replaces a file atomically, whether flushing
 works, how names are treated, and whose clock dates the files. The result is safe, degraded or unfit, with the reasons
@@ -57,7 +57,7 @@ Exit code 0: safe. 3: degraded, but a repository can be kept there. 1: not suita
 func targetAt(text string) (location.Location, error) {
 	if text == "" {
 		return location.Location{}, usagef("name a folder, a share or a bucket: tidemark target check " +
-			"PATH|smb://user@host/share/path|s3://host/bucket/prefix")
+			"PATH|smb://user@host/share/path|s3://host/bucket/prefix|sftp://user@host/path")
 	}
 	return parseLocation(text)
 }

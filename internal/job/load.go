@@ -219,7 +219,7 @@ func further(keyword, text string) (location.Location, error) {
 	}
 	if at.Disk == (location.Disk{}) && !at.OnServer() && !filepath.IsAbs(text) {
 		return at, fmt.Errorf("%s %s: write an absolute path, LABEL=name/folder, UUID=id/folder, or "+
-			"an address that begins with smb:// or s3://", keyword, text)
+			"an address that begins with smb://, s3:// or sftp://", keyword, text)
 	}
 	return at, nil
 }

@@ -94,8 +94,8 @@ func (s *Store) explainDial(ctx context.Context, err error) error {
 	switch {
 	case said("REMOTE HOST IDENTIFICATION HAS CHANGED"):
 		p.What, p.Cause = "the host key of "+host+" has changed", errors.New("known_hosts has another")
-		p.Do = "if the server was set up again, remove the old key with 'ssh-keygen -R'; otherwise somebody may be " +
-			"in between: do not connect"
+		p.Do = "if the server was set up again, remove the old key with 'ssh-keygen -R'; otherwise another machine " +
+			"may be in between: do not connect"
 	case said("Host key verification failed"), said("host key is known"):
 		p.What = "the host key of " + host + " is not known"
 		p.Do = "run " + try + " once, compare the key it shows with that of the server, " + goOn
@@ -110,7 +110,7 @@ func (s *Store) explainDial(ctx context.Context, err error) error {
 		p.What, p.Do, p.Kinds = host+" refuses connections", "see that sshd runs there and the port is right, "+goOn,
 			[]error{store.ErrGone}
 		return s.temporary(p)
-	case said("subsystem request failed"), r.said == "" && !s.reached.Load(): // it logged on, and the channel ended at once
+	case said("subsystem request failed"), r.said == "" && !s.reached.Load(): // the channel ended at once
 		p.What, p.Do = host+" has no SFTP", "add 'Subsystem sftp internal-sftp' to its sshd_config, "+goOn
 	default:
 		return s.away("cannot be reached", err)

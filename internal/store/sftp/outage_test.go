@@ -39,8 +39,9 @@ func TestEachFailureSaysWhatToDo(t *testing.T) {
 		"no server": {before: s.Kill, after: s.Run, want: "refuses connections", kind: store.ErrGone},
 		"no SFTP": {before: func() { offer(s, false) }, after: func() { offer(s, true) },
 			want: "has no SFTP", kind: store.ErrDenied},
-		"no ssh":    {path: "/nowhere", want: "there is no ssh program", kind: store.ErrGone},
-		"no folder": {target: sftp.Target{Host: s.Host, Path: s.Folder + "/none"}, want: "no such file", kind: store.ErrNotExist},
+		"no ssh": {path: "/nowhere", want: "there is no ssh program", kind: store.ErrGone},
+		"no folder": {target: sftp.Target{Host: s.Host, Path: s.Folder + "/none"}, want: "no such file",
+			kind: store.ErrNotExist},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.before != nil {
@@ -114,11 +115,10 @@ func TestARestartIsRiddenOut(t *testing.T) {
 		t.Run(attack.name, func(t *testing.T) {
 			s.Kill()
 			back := make(chan struct{})
-			go func() {
+			time.AfterFunc(200*time.Millisecond, func() { // the outage
 				defer close(back)
-				time.Sleep(200 * time.Millisecond) // the outage
 				s.Run()
-			}()
+			})
 			err := attack.do(t)
 			<-back
 			require.NoError(t, err)
@@ -142,9 +142,9 @@ func TestACutInTheMiddleIsRiddenOut(t *testing.T) {
 			case <-end:
 				cut <- killed
 				return
-			case <-time.After(150 * time.Millisecond):
+			case <-time.After(500 * time.Millisecond):
 			}
-			if i%10 == 9 {
+			if i%4 == 3 {
 				s.Kill()
 				s.Run()
 				killed++
