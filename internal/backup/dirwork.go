@@ -26,6 +26,9 @@ type dirWork struct {
 	held     amount
 	place    *place // nil: there is no source here or below
 
+	fresh atomic.Uint64 // bytes of its files that the repository lacked
+	below atomic.Uint64 // likewise, of subdirectories that have no sum of their own
+
 	pending atomic.Int32 // portions and subdirectories in flight, and one for the visitor
 	tree    format.ID    // set when finished
 }
@@ -107,6 +110,11 @@ func (j *dirWork) End(ctx context.Context) error {
 		}
 		j.flow.ended(j)
 		above := j.parent
+		if fresh, below := j.fresh.Load(), j.below.Load(); fresh+below > 0 {
+			if rest := j.flow.growth.folder(j.dir.Path(), fresh, below); above != nil {
+				above.below.Add(rest)
+			}
+		}
 		j.release()
 		j = above
 	}

@@ -37,6 +37,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
+	"github.com/tidemark-backup/tidemark/internal/tally"
 	"github.com/tidemark-backup/tidemark/internal/tune"
 	"github.com/tidemark-backup/tidemark/pkg/chunker"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -63,6 +64,7 @@ type result struct {
 	groups map[uint32]string
 	mended uint64   // unchanged files that were read because parts of them are lost
 	found  []*place // of each source; nil: not looked for
+	growth *growth  // nil: not looked for
 }
 
 // pipeline is one run.
@@ -91,6 +93,7 @@ type pipeline struct {
 	found    []*place     // of each source
 	sources  atomic.Int64 // that exist
 	work     atomic.Int64 // done by the workers, as tune.Sample counts it
+	growth   growth
 }
 
 const (
@@ -144,7 +147,7 @@ func newPipeline(d deps, src Source, par Parallel, parent Parent) (*pipeline, er
 		par.Processors = sysinfo.AllowedCPUs()
 	}
 	p := &pipeline{
-		deps: d, src: src, par: par, parent: parent,
+		deps: d, src: src, par: par, parent: parent, growth: growth{sums: tally.New()},
 		portions: make(chan *read.Portion, 2*par.Readers.Most),
 		pieces:   make(chan *read.Piece, par.Compressors.Most),
 	}
@@ -263,6 +266,6 @@ func (p *pipeline) result() *result {
 	users, groups := p.owners.names()
 	return &result{
 		mended: p.compare.Mended(),
-		tree:   p.root.tree, users: users, groups: groups, found: p.found,
+		tree:   p.root.tree, users: users, groups: groups, found: p.found, growth: &p.growth,
 	}
 }

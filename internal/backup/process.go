@@ -36,10 +36,11 @@ func (p *pipeline) process(ctx context.Context, c *save.Chunker, piece *read.Pie
 			c.Whole(piece.Buf, it.Off, it.Off+it.Len)
 		}
 	}
-	chunks, err := c.Store(piece.Buf)
+	chunks, fresh, err := c.Store(piece.Buf)
 	if err != nil {
 		return err
 	}
+	piece.Directory().User.(*dirWork).fresh.Add(fresh)
 	clock.Enter(report.Encode)
 	chunked, err := p.read.Stored(ctx, piece, chunks)
 	p.deps.ledger.Objects.Deduplicated.Add(chunked)

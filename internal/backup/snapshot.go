@@ -61,6 +61,7 @@ type Outcome struct {
 	Failed   bool   // some objects could not be backed up
 	Mended   uint64 // files that were stored again because the repository had lost data of them
 	Sources  []Found
+	Unusual  string      // how much more than usual was stored, and where; "": it was not
 	Damaged  []format.ID // snapshots that were there before and cannot be read
 	PutBack  []format.ID // those of them that were put back from copies on this machine; not in Damaged
 
@@ -222,6 +223,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, be
 	out.Sources = job.judge(found.found, h.listed, parents, l)
 	out.Failed, out.Mended = l.Snapshot().Failures > 0, found.mended
 	out.Same = parents.same(found, out.Snapshot)
+	out.Unusual = found.growth.warning(h.listed, out.Snapshot, l.Snapshot().Bytes.AfterDedup)
 	l.Phase(report.Uploading)
 	if err := s.Flush(ctx); err != nil {
 		return err

@@ -87,7 +87,7 @@ func (p *pipeline) stream(ctx context.Context, r io.Reader) (content tree.Conten
 		clock.Enter(report.Chunk)
 		c.Reset()
 		done := c.Stream(buf[:filled], final)
-		chunks, err := c.Store(buf)
+		chunks, _, err := c.Store(buf)
 		if err != nil {
 			return content, size, err
 		}

@@ -262,6 +262,10 @@ func (a *app) warnOf(r *repo.Repository, out *backup.Outcome) (all []string) {
 			a.print.Note(text)
 		}
 	}
+	if out.Unusual != "" {
+		all = append(all, out.Unusual)
+		a.print.Note(out.Unusual)
+	}
 	return all
 }
 

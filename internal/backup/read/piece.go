@@ -3,6 +3,7 @@ package read
 import (
 	"context"
 
+	"github.com/tidemark-backup/tidemark/internal/backup/scan"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -24,6 +25,9 @@ type Item struct {
 	entry    uint32
 	Off, Len uint32
 }
+
+// Directory returns the directory of the files.
+func (p *Piece) Directory() *scan.Directory { return p.dir.Directory }
 
 // content returns how many bytes of small files there are.
 func (p *Piece) content() (n uint64) {

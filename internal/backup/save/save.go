@@ -109,8 +109,8 @@ func (c *Chunker) Stream(buf []byte, final bool) (done int) {
 	return done
 }
 
-// Store hashes the chunks of buf and adds those that the repository lacks to the open frame.
-func (c *Chunker) Store(buf []byte) ([]tree.Chunk, error) {
+// Store hashes the chunks of buf and adds those that the repository lacks to the open frame. fresh is their bytes.
+func (c *Chunker) Store(buf []byte) (_ []tree.Chunk, fresh uint64, err error) {
 	var t report.Tally
 	chunks := make([]tree.Chunk, len(c.spans))
 	c.ids = c.ids[:0]
@@ -129,7 +129,7 @@ func (c *Chunker) Store(buf []byte) ([]tree.Chunk, error) {
 	c.saver.storing.RLock()
 	defer c.saver.storing.RUnlock()
 	if err := c.saver.Session.Claim(c.ids, c.fresh); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	c.clock.Enter(report.Compress)
 	for i, s := range c.spans {
@@ -140,12 +140,12 @@ func (c *Chunker) Store(buf []byte) ([]tree.Chunk, error) {
 		t.Blobs.New++
 		t.Bytes.AfterDedup += uint64(s.end - s.off)
 		if err := c.writer.Add(c.ids[i], buf[s.off:s.end]); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 	}
 	t.Bytes.Processed = t.Bytes.AfterDedup
 	c.saver.Ledger.Add(&t)
-	return chunks, nil
+	return chunks, t.Bytes.AfterDedup, nil
 }
 
 // isZero reports whether p has only zeros. Other data is mostly recognised by its first byte.
