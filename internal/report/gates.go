@@ -131,13 +131,9 @@ func (g *Gate) Title() string { return human.Device(g.Device, g.Medium) }
 // sda (ssd)".
 func (g *Gate) Whom() string { return whom(g.Blamed) + " on " + g.Title() }
 
-// WhomNow is Whom of the latest scan of processes.
-func (g *Gate) WhomNow() string {
-	if len(g.Current) == 0 {
-		return g.Whom()
-	}
-	return whom(g.Current) + " on " + g.Title()
-}
+// WhomNow is Whom of the processes that use the device now. One that has ended is not named: what it left in the page
+// cache may still be written.
+func (g *Gate) WhomNow() string { return whom(g.Current) + " on " + g.Title() }
 
 func whom(all []Process) string {
 	if len(all) == 0 {

@@ -144,7 +144,7 @@ func TestTextsOfAGate(t *testing.T) {
 	require.Equal(t, "other programs on sda (ssd)", g.Whom())
 	g.Blamed = []Process{{PID: 1234, Name: "fio"}}
 	require.Equal(t, "fio 1234 on sda (ssd)", g.Whom())
-	require.Equal(t, "fio 1234 on sda (ssd)", g.WhomNow())
+	require.Equal(t, "other programs on sda (ssd)", g.WhomNow(), "it has ended")
 	g.Current = []Process{{PID: 77, Name: "tidemark-12", Peer: true}}
 	require.Equal(t, "another tidemark (77) on sda (ssd)", g.WhomNow())
 	require.Equal(t, "the kernel on sda", (&Gate{Device: "sda", Blamed: []Process{{Name: "the kernel"}}}).Whom())

@@ -2,6 +2,7 @@ package report
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -170,6 +171,9 @@ func (m *Meter) speeds(t *Totals, p Progress) Speeds {
 	s.BytesAverage, s.ItemsAverage = PerSecond(p.Moved, t.Running()), PerSecond(p.Objects, t.Running())
 	if r := LimitedBy(last.stages.Minus(first.stages), last.limited-first.limited, last.at-first.at); r != Nothing {
 		s.WaitingFor, s.Limit = r.String(), r
+	}
+	if s.Limit == Computing && len(s.Stalled) > 0 && slices.Max(s.Stalled) > 0.5 {
+		s.WaitingFor, s.Limit = "", Nothing // a sleeping worker uses no processor: the gates limit the job, as in StoodStill
 	}
 	if s.Limit == Repository && last.moved == first.moved && last.objects == first.objects {
 		s.Left = -1 // the repository may be away

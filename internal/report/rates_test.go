@@ -179,3 +179,23 @@ func TestMeterNamesTheTransferLimit(t *testing.T) {
 	})
 	require.Equal(t, Computing, s.Limit, "the limit rarely holds a transfer")
 }
+
+// Workers that compress, and sleep for most of the time, are not held up by the processors.
+func TestTheProcessorsAreNoLimitOfASleepingJob(t *testing.T) {
+	for _, c := range []struct {
+		asleep time.Duration // of each second
+		want   Resource
+	}{{880 * time.Millisecond, Nothing}, {510 * time.Millisecond, Nothing}, {490 * time.Millisecond, Computing},
+		{0, Computing}} {
+		var m Meter
+		totals := &Totals{Phase: Scanning}
+		held := time.Duration(0)
+		s := run(&m, totals, 2*rateWindow, func(t *Totals) {
+			t.Stages[Compress] += time.Second
+			held += c.asleep / 4
+			t.Gates = []Gate{{Device: "sda"}, {Device: "sdb", Held: held}}
+		})
+		require.Equal(t, c.want, s.Limit, c.asleep)
+		require.Equal(t, c.want == Nothing, s.WaitingFor == "")
+	}
+}

@@ -30,10 +30,10 @@ func TestPeersAreNamed(t *testing.T) {
 	require.Equal(t, want, all)
 	require.Equal(t, want, now)
 
-	// Later they are not what the job yields to now.
-	top.at = top.at.Add(-time.Minute)
+	// After two seconds they are not what the job yields to now, also if nothing was scanned since.
+	top.at = top.at.Add(-2 * time.Second)
 	for p, seen := range top.peers {
-		seen.at = seen.at.Add(-time.Minute)
+		seen.at = seen.at.Add(-2 * time.Second)
 		top.peers[p] = seen
 	}
 	all, now = top.list()

@@ -42,8 +42,9 @@ type peerSeen struct {
 	tidemark bool
 }
 
-// recently is how long a process counts as using the device after it was seen to.
-const recently = 5 * time.Second
+// recently is how long a process counts as using the device after it was seen to: until the next scan, so that a
+// finished process is named for less than two seconds.
+const recently = attributionInterval + attributionInterval/2
 
 type process struct {
 	pid  int

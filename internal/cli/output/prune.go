@@ -17,7 +17,8 @@ type Pruned struct {
 	Ledger *report.Ledger
 	Result *prune.Result
 	DryRun bool
-	Full   bool // as of Backup
+	Full   bool   // as of Backup
+	Allows string // what --max-unused allows
 }
 
 // Text writes what was found and done, and what is left for later.
@@ -80,6 +81,10 @@ func (p *Pruned) facts() []string {
 	}
 	if r.Pending.Packs > 0 {
 		facts = append(facts, p.verb("marked for removal: ", "would be marked for removal: ")+amount(r.Pending))
+	}
+	if r.Unused > 0 {
+		facts = append(facts, fmt.Sprintf("%s %s of unused data, in packs that are partly needed (--max-unused %s)",
+			p.verb("kept:", "would be kept:"), human.Size(r.Unused), p.Allows))
 	}
 	return append(facts, p.waiting()...)
 }

@@ -36,7 +36,11 @@ func yielded(gates []report.Gate, over time.Duration) string {
 	var text string
 	for i := range gates {
 		if g := &gates[i]; g.Held > 0 && over > 0 {
-			text += fmt.Sprintf("; asleep %s, yielding to %s", human.Share(min(1, g.Held.Seconds()/over.Seconds())), g.WhomNow())
+			whom := g.WhomNow()
+			if len(g.Current) == 0 {
+				whom = g.Whom()
+			}
+			text += fmt.Sprintf("; asleep %s, yielding to %s", human.Share(min(1, g.Held.Seconds()/over.Seconds())), whom)
 		}
 	}
 	return text

@@ -135,6 +135,7 @@ Others used sdb, and the job did not sleep:
 func TestViewReportsWhyItIsSlowNow(t *testing.T) {
 	totals := gated()
 	totals.PID = 4321
+	totals.Gates[0].Current = totals.Gates[0].Blamed
 	now := report.Speeds{Left: -1, Limit: report.Reading, Bytes: 4 << 20, Stalled: []float64{0.62, 0, 0}}
 	lines := viewLines(totals, now, []string{"/x"}, 100, 30)
 	require.Equal(t, []string{
@@ -144,6 +145,8 @@ func TestViewReportsWhyItIsSlowNow(t *testing.T) {
 		"  /x",
 	}, texts(lines[4:]))
 	require.Equal(t, Yellow, lines[5].Style)
+	totals.Gates[0].Current = nil // it has ended
+	require.Contains(t, joined(viewLines(totals, now, nil, 100, 30)), "yielding to other programs on sda")
 	totals.PID = 0 // no socket
 	require.NotContains(t, strings.Join(texts(viewLines(totals, now, nil, 100, 30)), "\n"), "faster")
 	totals.Gates[0].State = report.FullSpeed

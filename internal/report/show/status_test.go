@@ -27,7 +27,7 @@ func TestStatusLinesAreThoseOfTheView(t *testing.T) {
 	backup.Objects.Inspected, backup.Bytes.Inspected, backup.Bytes.Wanted, backup.Bytes.Read = 500, 2<<20, 2<<20, 1<<20
 	backup.Bytes.Transferred = 1 << 20
 	backup.Gates = []report.Gate{{Device: "sda", Medium: "ssd", State: report.Waiting,
-		Blamed: []report.Process{{PID: 42, Name: "fio"}}}}
+		Current: []report.Process{{PID: 42, Name: "fio"}}}}
 	restore := &report.Totals{Job: report.Restore, Phase: report.Restoring, Elapsed: 50 * time.Second,
 		Expected: report.Expected{Objects: 10, Bytes: 1 << 20, Exact: true}}
 	restore.Objects.Restored, restore.Bytes.Restored, restore.Bytes.Fetched = 5, 1<<19, 1<<18
