@@ -21,8 +21,8 @@ const (
 	countRate = 8000
 )
 
-// counter counts objects and bytes for the estimate of a first backup, which has no parent to take them from. The scan
-// of the backup is no help: it waits for the readers.
+// counter counts objects and bytes for the estimate of a first backup, which has no snapshot to take them from. The
+// scan of the backup is no help: it waits for the readers.
 //
 // One worker walks the sources with the same rules and gates. It reads what the scan reads later, which is then in the
 // kernel's caches. Its failures are those of the scan, so it reports none.

@@ -67,7 +67,13 @@ func (job *Job) parents(ctx context.Context, r *repo.Repository, s *repo.Session
 		return one.Snapshot == nil || !reliable(one.ID, one.Snapshot)
 	})
 	p := &parents{load: r.LoadBlob}
-	if job.Source.Comparing.Force || job.Stdin != nil {
+	if job.Stdin != nil {
+		return rest, p, nil
+	}
+	if job.Source.Comparing.Force { // no parent, but about as much as last time
+		if before := last(h.listed, job.of); before != nil {
+			expect(l, before)
+		}
 		return rest, p, nil
 	}
 	best := h.named
@@ -87,10 +93,15 @@ func (job *Job) parents(ctx context.Context, r *repo.Repository, s *repo.Session
 	}
 	p.Damaged = p.damaged(s, known)
 	if !p.ID.IsZero() {
-		stats := p.from[0].Snapshot.Stats.Content
-		l.Expect(stats.Files+stats.Dirs+stats.Others, stats.Bytes)
+		expect(l, &p.from[0])
 	}
 	return rest, p, err
+}
+
+// expect makes what a snapshot holds the estimate of what there is.
+func expect(l *report.Ledger, before *repo.Listed) {
+	c := &before.Snapshot.Stats.Content
+	l.Expect(c.Files+c.Dirs+c.Others, c.Bytes)
 }
 
 // chooseParents selects the parent of each source from snapshots that may be relied on. With damaged set, a parent

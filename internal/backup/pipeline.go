@@ -200,7 +200,7 @@ func (p *pipeline) run(ctx context.Context) error {
 		defer scanned()
 		return p.walk(ctx)
 	})
-	if p.parent.ID.IsZero() {
+	if p.deps.ledger.Snapshot().Expected == (report.Expected{}) {
 		group.Go(func() error {
 			p.count(scanning, root)
 			return nil

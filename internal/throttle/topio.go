@@ -44,7 +44,7 @@ type peerSeen struct {
 
 // recently is how long a process counts as using the device after it was seen to: until the next scan, so that a
 // finished process is named for less than two seconds.
-const recently = attributionInterval + attributionInterval/2
+const recently = attributionInterval * 7 / 4
 
 type process struct {
 	pid  int

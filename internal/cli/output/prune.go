@@ -83,7 +83,7 @@ func (p *Pruned) facts() []string {
 		facts = append(facts, p.verb("marked for removal: ", "would be marked for removal: ")+amount(r.Pending))
 	}
 	if r.Unused > 0 {
-		facts = append(facts, fmt.Sprintf("%s %s of unused data, in packs that are partly needed (--max-unused %s)",
+		facts = append(facts, fmt.Sprintf("%s %s unused, in packs that are partly needed (--max-unused %s)",
 			p.verb("kept:", "would be kept:"), human.Size(r.Unused), p.Allows))
 	}
 	return append(facts, p.waiting()...)

@@ -24,20 +24,21 @@ func TestTotalsAreKnownBeforeTheScan(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), testkit.Noise(uint64(i), size), 0o600))
 	}
 	e := kit.NewEngine(t, mem.New())
-	atBegin := func() (totals report.Totals) {
+	atBegin := func(force bool) (totals report.Totals) {
 		job := e.Job(dir)
+		job.Source.Comparing.Force = force
 		job.Phases.Begin = func(bool) { totals = e.Ledger.Snapshot() }
 		_, _, err := e.Backup(job)
 		require.NoError(t, err)
 		return totals
 	}
-	first := atBegin()
+	first := atBegin(false)
 	require.Zero(t, first.Expected)
 	progress := first.Progress()
 	require.False(t, progress.Known)
 
 	require.NoError(t, os.Remove(filepath.Join(dir, "0")))
-	second := atBegin()
+	second := atBegin(false)
 	require.Zero(t, second.Objects.Inspected)
 	require.EqualValues(t, files*size, second.Expected.Bytes)
 	require.Greater(t, second.Expected.Objects, uint64(files))
@@ -48,4 +49,8 @@ func TestTotalsAreKnownBeforeTheScan(t *testing.T) {
 	end := e.Ledger.Snapshot()
 	require.EqualValues(t, (files-1)*size, end.Expected.Bytes, "what the scan counted")
 	require.True(t, end.Expected.Exact)
+
+	forced := atBegin(true)
+	require.Equal(t, report.Expected{Objects: end.Expected.Objects, Bytes: end.Expected.Bytes}, forced.Expected,
+		"a backup that compares with no snapshot expects as much as the last one had")
 }
