@@ -133,12 +133,24 @@ func takesNext(flags *pflag.FlagSet, arg string) bool {
 // commandWords returns the names that lead to c, without that of the program.
 func commandWords(c *cobra.Command) []string { return strings.Fields(c.CommandPath())[1:] }
 
-// words returns the arguments of c that are no flags. Arguments are those of the program.
+// words returns the arguments of c that are no flags, nor values of flags that it lacks. Arguments are those of the
+// program.
 func words(c *cobra.Command, args []string) (all []string) {
 	c.InheritedFlags()
+	before := "" // a flag that may have the word as its value
 	scan(c.Flags(), args, func(arg string, flag bool) bool {
-		if !flag {
+		path, kopia := strings.CutPrefix(arg, "--path=")
+		switch {
+		case kopia:
+			all = append(all, path)
+		case !flag && (before == "" || before == "--path" || len(all) == 0 || strings.Contains(arg, "::")):
 			all = append(all, arg)
+		}
+		name := strings.TrimLeft(arg, "-")
+		before = ""
+		known := c.Flags().Lookup(name) != nil || len(name) == 1 && c.Flags().ShorthandLookup(name) != nil
+		if flag && !known && !strings.Contains(arg, "=") {
+			before = arg
 		}
 		return true
 	})

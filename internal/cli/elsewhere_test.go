@@ -72,7 +72,7 @@ func TestWordsOfOtherProgramsHaveAnswers(t *testing.T) {
 	require.False(t, exists(root, "--no-such-flag"))
 	require.False(t, exists(root, "TIDEMARK_NO_SUCH"))
 	for _, row := range elsewhere.Flags() {
-		require.Regexp(t, `^--[a-z-]+$`, row.Theirs)
+		require.Regexp(t, `^(--[a-z-]+|-[a-zA-Z])$`, row.Theirs)
 	}
 	for _, row := range elsewhere.Variables() {
 		require.Len(t, row.Ours, 1, row.Theirs)
@@ -97,6 +97,52 @@ func TestCommandsOfOtherProgramsAreAnswered(t *testing.T) {
 			require.Equal(t, exitUsage, code, "%q: %s", args, errs.String())
 			require.Regexp(t, `unknown command "`+row.Theirs+`" .*\b`+row.Program+`\b`, errs.String())
 			require.Equal(t, 1, strings.Count(errs.String(), "\n"), errs.String())
+		}
+	}
+}
+
+// What people type in their first hour is answered with the line to type here, which contains nothing that may be a
+// secret, and no exclusion as a path to back up.
+func TestTheLineToTypeIsNamed(t *testing.T) {
+	root := (&app{}).tree()
+	for line, want := range map[string]string{
+		"create /r::monday src /srv":                         "tidemark backup --repo /r src /srv'",
+		"create --stats --exclude /srv/x ssh://h/r::n ~/src": "tidemark backup --repo ssh://h/r '~/src'",
+		"create ::n src":                                     "tidemark backup src'",
+		"create docs /srv":                                   "tidemark backup /srv'",
+		"create --passphrase geheim /r::n src":               "tidemark backup --repo /r src'",
+		"list /r":                                            "tidemark snapshots --repo /r'",
+		"list /r::n":                                         "tidemark ls --repo /r latest'",
+		"extract /r::n":                                      "tidemark restore --repo /r latest --target DIR'",
+		"init /r":                                            "tidemark init --repo /r'",
+		"init -e repokey /r":                                 "every repository is encrypted",
+		"check /r":                                           "tidemark check --repo /r'",
+		"check --repair /r":                                  "tidemark repair index'",
+		"prune /r":                                           "tidemark forget --repo /r --prune --keep-daily 7'",
+		"prune --keep-daily 7 /r":                            "it is one of 'tidemark forget'",
+		"mount /r::n mnt":                                    "tidemark mount --repo /r mnt latest'",
+		"compact /r":                                         "tidemark prune --repo /r'",
+		"repository connect filesystem --path /r":            "tidemark snapshots --repo /r'",
+		"repository create filesystem --path=/r":             "tidemark init --repo /r'",
+		"repository connect s3 --secret-access-key geheim": "tidemark snapshots'",
+		"snapshot create src":                              "tidemark backup src'",
+		"snap restore k1 out":                              "tidemark restore latest --target out'",
+		"restore k1 out":                                   "tidemark restore latest --target out'",
+		"mount all mnt":                                    "tidemark mount mnt'",
+		"policy set --global --keep-latest 3":              "into the option file",
+		"policy show --global":                             "before the first SERVERNAME",
+	} {
+		var out, errs bytes.Buffer
+		code := Run(context.Background(), Process{Args: strings.Fields(line), Out: &out, Err: &errs, Env: noEnv})
+		require.Equal(t, exitUsage, code, "%s: %s", line, errs.String())
+		require.Contains(t, errs.String(), want, line)
+		require.NotContains(t, errs.String(), "geheim")
+	}
+	for _, row := range elsewhere.Commands() {
+		for _, line := range strings.Split(row.Line, "; ") {
+			plain := strings.NewReplacer(" REPO", "", " PATHS", "", " LAST", "", " latest", "", " DIR", "", " ID", "",
+				" 7", "").Replace(line)
+			require.True(t, line == "" || exists(root, plain), "%s: %q", row.Theirs, line)
 		}
 	}
 }

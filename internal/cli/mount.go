@@ -42,7 +42,12 @@ of a snapshot that was forgotten, reading it fails. Only the user who mounts can
 It needs FUSE: on Debian the package fuse3, on macOS macFUSE (not tested there yet).`,
 		Example: `  tidemark mount ~/snapshots
   tidemark mount /mnt latest:/home/ann`,
-		Args:              cobra.RangeArgs(1, 2),
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 2 && args[0] == "all" { // kopia's
+				return errors.New("all snapshots are mounted where none is named")
+			}
+			return cobra.RangeArgs(1, 2)(c, args)
+		},
 		ValidArgsFunction: a.mountArgs,
 	}, func(ctx context.Context, args []string) (err error) {
 		dir, err := a.mountPoint(ctx, args[0])

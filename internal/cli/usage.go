@@ -62,10 +62,30 @@ func checkEmpty(c *cobra.Command, args []string) error {
 
 // argumentError returns the usage error for arguments that check refuses, nil for others.
 func argumentError(c *cobra.Command, check cobra.PositionalArgs, args []string) error {
-	if err := cmp.Or(check(c, args), checkEmpty(c, args)); err != nil {
+	err := cmp.Or(check(c, args), checkEmpty(c, args))
+	archive := slices.ContainsFunc(args, func(arg string) bool { return strings.Contains(arg, "::") })
+	if archive || err != nil && (len(args) > 1 || slices.ContainsFunc(args, elsewhere.IsPath)) {
+		if theirs := elsewhere.Arguments(slices.Concat(commandWords(c), args)); theirs != "" {
+			return usagef("%s", theirs)
+		}
+	}
+	if err != nil {
 		return usagef("%s: %w; see '%s --help'", c.UseLine(), err, c.CommandPath())
 	}
 	return nil
+}
+
+// commandsWith returns the commands that have a flag: none if more than two do.
+func (a *app) commandsWith(name string) (all []string) {
+	for _, c := range a.tree().Commands() {
+		if c.LocalNonPersistentFlags().Lookup(name) != nil {
+			all = append(all, c.CommandPath())
+		}
+	}
+	if len(all) > 2 {
+		return nil
+	}
+	return all
 }
 
 // flagError explains an error of pflag: it suggests a flag with a similar name or the equivalent of another program's
@@ -82,12 +102,19 @@ func (a *app) flagError(c *cobra.Command, err error) error {
 		if theirs := elsewhere.Flag("--" + unknown.GetSpecifiedName()); theirs != "" {
 			return usagef("unknown flag %s", theirs)
 		}
+		if others := a.commandsWith(unknown.GetSpecifiedName()); len(others) > 0 {
+			return usagef("unknown flag: --%s: it is one of '%s'", unknown.GetSpecifiedName(), strings.Join(others, "' and '"))
+		}
 		flags := &cobra.Command{SuggestionsMinimumDistance: 2} // one subcommand per flag: cobra suggests commands only
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			flags.AddCommand(&cobra.Command{Use: "--" + f.Name, Hidden: f.Hidden, Run: func(*cobra.Command, []string) {}})
 		})
 		if near := flags.SuggestionsFor("--" + unknown.GetSpecifiedName()); len(near) > 0 {
 			return usagef("unknown flag: --%s: did you mean %s?", unknown.GetSpecifiedName(), strings.Join(near, " or "))
+		}
+	case errors.As(err, &unknown):
+		if theirs := elsewhere.Flag("-" + unknown.GetSpecifiedShortnames()[:1]); theirs != "" {
+			return usagef("unknown flag %s", theirs)
 		}
 	case errors.As(err, &invalid) && errors.As(err, &number):
 		write := "write a whole number"

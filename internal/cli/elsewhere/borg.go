@@ -5,32 +5,33 @@ const borgCommands = `
 benchmark | bench
 break-lock | | there are no locks to break: a lease of a dead process expires
 change-passphrase | key add; key remove | add the new key, then remove the old one
-check | check; repair
-compact | prune
+check | check; repair | | check --repo REPO
+compact | prune | | prune --repo REPO
 config | options | options come from flags, the environment and an option file
-create | backup
+create | backup | | backup --repo REPO PATHS
 debug | check; ls
-delete | forget; prune | forget removes snapshots, prune frees their space
+delete | forget; prune | forget removes snapshots, prune frees their space | forget --repo REPO --prune ID
 diff | diff
 export-tar | dump --archive
-extract | restore --target | restore to a folder; --target / restores to the original places
+extract | restore --target | --target / restores to the original places | restore --repo REPO latest --target DIR
 import-tar | backup --stdin | the archive is stored as one file
-info | stats; snapshots
-init | init
+info | stats; snapshots | | stats --repo REPO latest; stats --repo REPO
+init | init | | init --repo REPO
 key | key
 key change-passphrase | key add; key remove | add the new key, then remove the old one
 key change-location | key add; key remove
 key export | key recovery | the recovery key opens the repository on any machine
 key import | --key-file | a recovery key or key file works as it is
-list | snapshots; ls | snapshots lists snapshots, ls the files in one
-prune | forget --prune | forget removes snapshots by --keep-daily and its like; with --prune it frees their space too
+list | snapshots; ls | snapshots lists snapshots, ls the files in one | ls --repo REPO latest; snapshots --repo REPO
+mount | mount | | mount --repo REPO PATHS latest; mount --repo REPO LAST
+prune | forget --prune | forget by --keep-daily and its like, then prune | forget --repo REPO --prune --keep-daily 7
 recreate | rewrite
 rename | tag | snapshots have IDs and tags instead of names
-repo-create | init
+repo-create | init | | init --repo REPO
 repo-compress | | data keeps the compression with which it was stored
 repo-delete | | delete the folder of the repository
 repo-info | stats
-repo-list | snapshots
+repo-list | snapshots | | snapshots --repo REPO
 repo-space | | no space is reserved: a full disk leaves a valid repository
 transfer | copy
 umount | | unmount with fusermount3 -u, or Ctrl-C where it runs
@@ -41,6 +42,8 @@ with-lock | | there are no locks
 `
 
 const borgFlags = `
+-C | --compression
+-e | init | every repository is encrypted; --password-file or --key-file sets the key
 --append-only | | make the repository's folder append-only on the server
 --atime | --with-atime
 --checkpoint-interval | --txn-byte-limit
@@ -78,6 +81,7 @@ const borgFlags = `
 --progress | --progress-interval | progress is shown without a flag
 --read-special | | devices and pipes are never read; use --stdin
 --remote-path | | a repository is a folder or an SMB share
+--repair | repair index; repair packs; repair snapshots
 --rsh | | a repository is a folder or an SMB share
 --save-space | prune --max-unused
 --show-rc | --json
@@ -95,6 +99,7 @@ const borgFlags = `
 
 const borgVariables = `
 BORG_REPO | TIDEMARK_REPOSITORY
+BORG_NEW_PASSPHRASE | TIDEMARK_PASSWORD
 BORG_PASSPHRASE | TIDEMARK_PASSWORD
 BORG_PASSCOMMAND | TIDEMARK_PASSWORD_COMMAND
 BORG_PASSPHRASE_FD | TIDEMARK_PASSWORD_FILE | names a file

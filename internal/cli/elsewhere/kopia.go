@@ -10,11 +10,12 @@ content | check | low-level objects are not listed
 diff | diff
 index | repair index
 list | ls
-logs | | there are no log files: redirect standard error
+logs | log | of the service; --error-log writes a file
 ls | ls
 maintenance | prune
 maintenance run | prune
 maintenance info | stats
+mount all | mount | | mount LAST
 manifest | snapshots | low-level objects are not listed
 notification | | use the exit code, or --json
 policy | options | options come from flags, the environment and an option file
@@ -23,33 +24,43 @@ policy export | options --json
 policy import | options | edit the option file
 policy list | options
 policy remove | options | edit the option file
-policy set | options; forget | options stand in the option file; --keep-daily and its like are flags of forget
+policy set | options; forget | write KEEP, COMPRESSION and such into the option file
 policy show | options
+repo | init
+repo connect | options | name it with --repo or TIDEMARK_REPOSITORY | snapshots --repo REPO
+repo create | init | | init --repo REPO
+repo status | stats; target check
 repository | init
 repository change-password | key add; key remove | add the new key, then remove the old one
-repository connect | options | there is no connection: name the repository with --repo or TIDEMARK_REPOSITORY
-repository create | init
+repository connect | options | name it with --repo or TIDEMARK_REPOSITORY | snapshots --repo REPO
+repository create | init | | init --repo REPO
 repository disconnect | | there is no connection
 repository repair | repair
 repository status | stats; target check
 repository sync-to | copy
 repository throttle | --limit-upload; --limit-download; --policy
 repository validate-provider | target check
-restore | restore
-server | | there is no server and no scheduler: use cron or a systemd timer
+restore | restore | | restore latest --target LAST
+server | service install; serve webdav | the service runs jobs by schedule
 session | | there are no sessions to list
 show | dump
+snap | snapshots; backup
+snap create | backup | | backup PATHS
+snap list | snapshots
+snap ls | snapshots
+snap restore | restore | | restore latest --target LAST
 snapshot | snapshots; backup
 snapshot copy-history | copy
-snapshot create | backup
+snapshot create | backup | | backup PATHS
 snapshot delete | forget
 snapshot estimate | backup --dry-run
 snapshot expire | forget
 snapshot fix | repair snapshots; rewrite
 snapshot list | snapshots
+snapshot ls | snapshots
 snapshot migrate | copy
 snapshot pin | tag; forget --keep-tag | tag the snapshot and keep that tag
-snapshot restore | restore
+snapshot restore | restore | | restore latest --target LAST
 snapshot verify | check --read-data
 `
 
@@ -65,6 +76,7 @@ const kopiaFlags = `
 --file-parallelism | --readers
 --force-enable-actions | | there are no actions: use a script
 --force-hash | backup --force; --reread-days
+--global | options | lines before the first SERVERNAME apply to all jobs
 --ignore-errors | restore | a restore goes on after an error; the exit code is 1
 --ignore-permission-errors | restore | metadata that cannot be set is counted and no failure
 --keep-annual | forget --keep-yearly

@@ -21,6 +21,7 @@ key passwd | key add; key remove | add the new key, then remove the old one
 key remove | key remove
 list | snapshots; ls; check | snapshots lists snapshots, ls the files in one
 ls | ls
+mount | mount
 migrate | | the repository has one format, so there is nothing to migrate
 options | options
 prune | prune
