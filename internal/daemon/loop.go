@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/machinestate"
 	"github.com/tidemark-backup/tidemark/internal/record"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
 
 // tick is the longest time between two looks at clock, option file and machine.
@@ -226,7 +227,7 @@ func (s *service) reportState() {
 			running = append(running, j.job.Name+" ("+j.run.step.Name+")")
 		}
 	}
-	text := fmt.Sprintf("STATUS=%d jobs, none runs", len(s.jobs))
+	text := "STATUS=" + human.Plural(uint64(len(s.jobs)), "job") + ", none runs"
 	if len(running) > 0 {
 		text = "STATUS=running: " + strings.Join(running, ", ")
 	}

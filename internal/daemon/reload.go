@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/job"
 	"github.com/tidemark-backup/tidemark/internal/record"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
 
 // settleTime is the age from which on an option file is read: a younger one may still be written.
@@ -98,7 +99,7 @@ func (s *service) reload(removed string) error {
 			s.finish(j)
 		}
 	}
-	text := fmt.Sprintf("%s: %d jobs", s.OptionFile, len(jobs))
+	text := s.OptionFile + ": " + human.Plural(uint64(len(jobs)), "job")
 	if len(invalid) > 0 {
 		text += fmt.Sprintf(", %d invalid", len(invalid))
 	}

@@ -47,6 +47,10 @@ func Parse(text string, now time.Time) (Span, error) {
 		words = words[:len(words)-1]
 	}
 	y, m, d, ok := day(strings.Join(words, " "), now)
+	if at, past := ago(words, now); past && at.Day {
+		y, m, d = at.At.Date()
+		ok = true
+	}
 	if !ok {
 		return Span{}, bad(text)
 	}

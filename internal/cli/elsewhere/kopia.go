@@ -24,7 +24,7 @@ policy export | options --json
 policy import | options | edit the option file
 policy list | options
 policy remove | options | edit the option file
-policy set | options; forget | write KEEP, COMPRESSION and such into the option file
+policy set | options; forget | write KEEPSNAPSHOTS, COMPRESSION and such into the option file
 policy show | options
 repo | init
 repo connect | options | name it with --repo or TIDEMARK_REPOSITORY | snapshots --repo REPO

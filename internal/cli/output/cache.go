@@ -28,7 +28,7 @@ type Caches struct {
 
 // Text writes a table and the sum.
 func (c *Caches) Text(w io.Writer) error {
-	t := table{head: []string{"Repository", "Last used", "Location", "Size>", ""}}
+	t := table{head: []string{"Repository", "Last used", "Location~", "Size>", ""}}
 	var bytes, freed, removed, old uint64
 	for i := range c.List {
 		one := &c.List[i]

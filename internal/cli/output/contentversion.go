@@ -8,6 +8,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -48,7 +49,7 @@ func (v *ContentVersion) Text(w io.Writer) error {
 	if v.Repository != "" {
 		command += " --repo " + human.ShellWord(v.Repository)
 	}
-	_, err := fmt.Fprintf(w, "  %s  %s, %s\n      %s\n", stamp(v.Node.ModTime), what, in, command)
+	_, err := fmt.Fprintf(w, "%s\n      %s\n", show.Prose(w, "  "+stamp(v.Node.ModTime)+"  "+what+", "+in), command)
 	return err
 }
 

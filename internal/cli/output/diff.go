@@ -7,6 +7,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -54,7 +55,7 @@ func (d *DiffStats) Text(w io.Writer) error {
 		data = "sizes of the files that were added, removed or changed"
 	}
 	if err == nil {
-		_, err = fmt.Fprintf(w, "%-8s  %12s\n\ndata: %s\n", "changed", human.Count(s.Changed), data)
+		_, err = fmt.Fprintf(w, "%-8s  %12s\n\n%s\n", "changed", human.Count(s.Changed), show.Prose(w, "data: "+data))
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
@@ -47,12 +48,12 @@ func (f *Forgotten) Text(w io.Writer) error {
 	dropped, kept := uint64(0), uint64(0)
 	for _, g := range f.Groups {
 		if g.Heading != "" {
-			fmt.Fprintln(w, g.Heading)
+			fmt.Fprintln(w, show.Prose(w, g.Heading))
 		}
 		if g.Waits != "" {
-			fmt.Fprintln(w, "waits: nothing is removed, since "+g.Waits)
+			fmt.Fprintln(w, show.Prose(w, "waits: nothing is removed, since "+g.Waits))
 		}
-		t := table{head: []string{"", "ID", "Time", "Host", "Tags", "Reasons"}}
+		t := table{head: []string{"", "ID", "Time", "Host~", "Tags~", "Reasons|"}}
 		for _, v := range g.Verdicts {
 			word := "remove"
 			switch {

@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
 )
 
 // DefinedJobs lists the jobs of an option file.
@@ -31,7 +32,7 @@ func (d *DefinedJobs) Text(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "%s: 'tidemark job add' makes one\n", where)
 		return err
 	}
-	t := table{head: []string{"Job", "Schedule", "Next", "Repository", "Sources"}}
+	t := table{head: []string{"Job", "Schedule", "Next", "Repository~", "Sources~"}}
 	for _, j := range d.List {
 		next := "-"
 		if times := nextTimes(j, d.Now, 1); len(times) > 0 {
@@ -44,7 +45,8 @@ func (d *DefinedJobs) Text(w io.Writer) error {
 		return err
 	}
 	for _, one := range d.Invalid {
-		if _, err := fmt.Fprintf(w, "%s: invalid: %s\n", human.Printable(one.Name), oneLine(one.Err.Error())); err != nil {
+		text := human.Printable(one.Name) + ": invalid: " + oneLine(one.Err.Error())
+		if _, err := fmt.Fprintln(w, show.Prose(w, text)); err != nil {
 			return err
 		}
 	}
@@ -99,7 +101,7 @@ func (d *DefinedJob) Text(w io.Writer) error {
 		human.Printable(d.Repository), human.Printable(d.File)); err != nil {
 		return err
 	}
-	t := table{head: []string{"Option", "Value", "From"}}
+	t := table{head: []string{"Option", "Value|", "From~"}}
 	for _, one := range shownOptions(d.Spec) {
 		t.add(one.Name, human.Printable(one.Value), human.Printable(one.Origin))
 	}

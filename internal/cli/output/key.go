@@ -17,7 +17,7 @@ type Keys struct{ Slots []repo.Slot }
 
 // Text writes a table; a star marks the key in use.
 func (k *Keys) Text(w io.Writer) error {
-	t := table{head: []string{"", "ID", "Kind", "Made by", "Made"}}
+	t := table{head: []string{"", "ID", "Kind", "Made by~", "Made"}}
 	for _, s := range k.Slots {
 		star := ""
 		if s.Current {

@@ -8,6 +8,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/record"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
 )
 
 const logTime = "2006-01-02 15:04:05"
@@ -44,6 +45,9 @@ func (o *FailedObject) Text(w io.Writer) error {
 // Events returns the object as the step printed it.
 func (o *FailedObject) Events() []any { return []any{&o.Error} }
 
+// wideLog is the width of a terminal from which on the table of runs has all columns.
+const wideLog = 120
+
 // Runs are runs of the service.
 type Runs struct{ List []event.Run }
 
@@ -53,7 +57,11 @@ func (r *Runs) Text(w io.Writer) error {
 		_, err := io.WriteString(w, "no run is recorded\n")
 		return err
 	}
-	t := table{head: []string{"Start", "Job", "Trigger", "Outcome", "Took>", "Files>", "Read>", "Stored>", "Message"}}
+	t := table{head: []string{"Start", "Job~", "Trigger", "Outcome", "Took>", "Files>", "Read>", "Stored>", "Message|"}}
+	narrow := show.Width(w) > 0 && show.Width(w) < wideLog
+	if narrow {
+		t.head = []string{"Start", "Job~", "Outcome", "Took>", "Stored>", "Message|"}
+	}
 	for i := range r.List {
 		run := &r.List[i]
 		files, read, stored := "", "", ""
@@ -66,9 +74,13 @@ func (r *Runs) Text(w io.Writer) error {
 		if run.Message != "" {
 			said = append([]string{run.Message}, said...)
 		}
-		t.add(run.Start.Local().Format(logTime), human.Printable(run.Job), human.Printable(string(run.Trigger)),
+		cells := []string{run.Start.Local().Format(logTime), human.Printable(run.Job), human.Printable(string(run.Trigger)),
 			human.Printable(run.Outcome), human.Span(run.End.Sub(run.Start)), files, read, stored,
-			human.Harmless(strings.Join(said, "\n")))
+			human.Harmless(strings.Join(said, "\n"))}
+		if narrow {
+			cells = []string{cells[0], cells[1], cells[3], cells[4], cells[7], cells[8]}
+		}
+		t.add(cells...)
 	}
 	return t.write(w)
 }

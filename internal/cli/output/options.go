@@ -17,7 +17,7 @@ type Options struct {
 
 // Text writes a table.
 func (o *Options) Text(w io.Writer) error {
-	t := table{head: []string{"Option", "Value", "From"}}
+	t := table{head: []string{"Option", "Value|", "From~"}}
 	for _, one := range o.List {
 		t.add(one.Name, human.Printable(one.Value), human.Printable(one.Origin))
 	}

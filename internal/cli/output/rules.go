@@ -14,7 +14,7 @@ type Rules struct{ List []rules.Rule }
 
 // Text writes a table.
 func (r *Rules) Text(w io.Writer) error {
-	t := table{head: []string{"Kind", "Effect", "Rule", "From"}}
+	t := table{head: []string{"Kind", "Effect", "Rule~", "From~"}}
 	for _, one := range r.List {
 		effect := "exclude"
 		if one.Include {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )
@@ -25,9 +26,9 @@ func (s *Snapshot) Text(w io.Writer) error {
 	if s.Snapshot.Description != "" {
 		note = ": " + human.Printable(s.Snapshot.Description)
 	}
-	_, err := fmt.Fprintf(w, "snapshot %s of %s at %s by %s@%s%s\n", s.ID.Short(),
+	_, err := fmt.Fprintln(w, show.Prose(w, fmt.Sprintf("snapshot %s of %s at %s by %s@%s%s", s.ID.Short(),
 		printableList(s.Snapshot.Sources, ", "), stamp(s.Snapshot.Time), human.Printable(s.Snapshot.User),
-		human.Printable(s.Snapshot.Host), note)
+		human.Printable(s.Snapshot.Host), note)))
 	return err
 }
 
@@ -90,9 +91,9 @@ func (s *Snapshots) Text(w io.Writer) error {
 	if s.Heading != "" {
 		fmt.Fprintln(w, s.Heading)
 	}
-	t := table{head: []string{"ID", "Time", "Host", "Tags"}}
+	t := table{head: []string{"ID", "Time", "Host~", "Tags~"}}
 	if !s.Compact {
-		t.head = append(t.head, "Paths", "Size>")
+		t.head = append(t.head, "Paths~", "Size>")
 	}
 	for _, one := range s.List {
 		sn := one.Snapshot

@@ -8,6 +8,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
 )
 
 // Stats is the result of stats.
@@ -39,7 +40,7 @@ func (s *Stats) Text(w io.Writer) error {
 	if s.Mode == browse.WholeRepository {
 		s.repository(&b)
 	}
-	fmt.Fprintf(&b, "\n%s\n", meaning(s.Mode))
+	fmt.Fprintf(&b, "\n%s\n", show.Prose(w, meaning(s.Mode)))
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -2,12 +2,16 @@ package output
 
 import (
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
 )
 
-// table aligns columns: left, or right where the heading ends with '>'. A cell may have several lines.
+// table aligns columns: left, or right where the heading ends with '>'. A cell may have several lines. Where a terminal
+// is too narrow, cells below a heading that ends with '~' are shortened in their middle, and those below '|' are broken
+// at words; all other columns, such as times and verdicts, stay whole.
 type table struct {
 	head []string
 	rows [][]string
@@ -15,25 +19,41 @@ type table struct {
 
 func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 
+// The least width to which a column is shortened, and the length of the words that are never cut, in columns.
+const (
+	narrowest   = 8
+	longestWord = 14
+)
+
 // write lays the table out: headings, a rule, the rows.
 func (t *table) write(w io.Writer) error {
 	widths := make([]int, len(t.head))
-	right := make([]bool, len(t.head))
+	marks := make([]string, len(t.head))
 	head := make([]string, len(t.head))
 	for i, h := range t.head {
-		head[i], right[i] = strings.TrimSuffix(h, ">"), strings.HasSuffix(h, ">")
-		widths[i] = human.Columns(head[i])
+		head[i] = strings.TrimRight(h, ">~|")
+		marks[i], widths[i] = h[len(head[i]):], human.Columns(head[i])
 	}
 	var lines [][]string
 	for _, row := range t.rows {
 		lines = append(lines, unfold(row)...)
 	}
-	total := 2 * (len(widths) - 1)
 	for i := range widths {
 		for _, line := range lines {
 			widths[i] = max(widths[i], human.Columns(line[i]))
 		}
+	}
+	if fit(widths, t.least(marks), show.Width(w)) {
+		lines = nil
+		for _, row := range t.rows {
+			lines = append(lines, unfold(narrowed(row, widths, marks))...)
+		}
+	}
+	total := 2 * (len(widths) - 1)
+	right := make([]bool, len(t.head))
+	for i := range widths {
 		total += widths[i]
+		right[i] = marks[i] == ">"
 	}
 	var b strings.Builder
 	writeLine(&b, head, widths, right)
@@ -43,6 +63,71 @@ func (t *table) write(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// least returns the least width of each column: 0 of one that stays whole, at least that of a word of one that is
+// broken at words.
+func (t *table) least(marks []string) []int {
+	least := make([]int, len(marks))
+	for i, mark := range marks {
+		if mark != "~" && mark != "|" {
+			continue
+		}
+		least[i] = narrowest
+		for _, row := range t.rows {
+			for word := range strings.FieldsSeq(row[i]) {
+				if n := human.Columns(word); mark == "|" && n <= longestWord {
+					least[i] = max(least[i], n)
+				}
+			}
+		}
+	}
+	return least
+}
+
+// fit makes columns narrower, the widest first, until a line has at most width columns, and reports whether any became
+// so. A column with the least width 0 stays.
+func fit(widths, least []int, width int) (changed bool) {
+	over := 2*(len(widths)-1) - width
+	for _, w := range widths {
+		over += w
+	}
+	for ; width > 0 && over > 0; over-- {
+		widest := -1
+		for i := range widths {
+			if least[i] > 0 && widths[i] > least[i] && (widest < 0 || widths[i] > widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			break
+		}
+		widths[widest]--
+		changed = true
+	}
+	return changed
+}
+
+// narrowed returns the cells of a row as their columns hold them.
+func narrowed(row []string, widths []int, marks []string) []string {
+	out := slices.Clone(row)
+	for i, mark := range marks {
+		switch mark {
+		case "~":
+			parts := strings.Split(row[i], "\n")
+			for k := range parts {
+				parts[k] = human.CutMiddle(parts[k], widths[i])
+			}
+			out[i] = strings.Join(parts, "\n")
+		case "|":
+			parts := strings.Split(human.Wrap(row[i], widths[i]), "\n")
+			for k := range parts {
+				parts[k] = human.CutMiddle(parts[k], widths[i]) // a long word
+			}
+			out[i] = strings.Join(parts, "\n")
+		}
+	}
+	return out
 }
 
 // unfold makes lines of a row whose cells have several.

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
 	"github.com/tidemark-backup/tidemark/internal/target"
 )
 
@@ -13,17 +14,17 @@ type Target struct{ *target.Report }
 
 // Text writes the verdict below the probes.
 func (t *Target) Text(w io.Writer) error {
-	table := table{head: []string{"Probe", "Result", "Evidence"}}
+	table := table{head: []string{"Probe", "Result", "Evidence|"}}
 	for _, p := range t.Probes {
 		table.add(p.Name, string(p.Result), human.Printable(p.Evidence))
 	}
 	if err := table.write(w); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%s: %s\n", human.Printable(t.Path), t.Sentence())
+	_, err := fmt.Fprintf(w, "\n%s\n", show.Prose(w, human.Printable(t.Path)+": "+t.Sentence()))
 	for _, p := range t.Because() {
 		if err == nil {
-			_, err = fmt.Fprintf(w, "  %s: %s\n", p.Name, human.Printable(p.Remedy))
+			_, err = fmt.Fprintln(w, show.Prose(w, "  "+p.Name+": "+human.Printable(p.Remedy)))
 		}
 	}
 	return err
@@ -58,7 +59,7 @@ type Destination struct{ *target.Speed }
 // Text writes a line for each measurement.
 func (d *Destination) Text(w io.Writer) error {
 	for _, line := range d.Lines() {
-		if _, err := fmt.Fprintln(w, human.Printable(line)); err != nil {
+		if _, err := fmt.Fprintln(w, show.Prose(w, human.Printable(line))); err != nil {
 			return err
 		}
 	}

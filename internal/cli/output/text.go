@@ -29,17 +29,30 @@ type Text struct {
 	screen   *show.Printer // nil: standard error is no terminal
 	opt      TextOptions
 	colors   struct{ out, err bool } // of each stream: a terminal, and colours are wanted
+	// width of the terminal of each stream, in columns; 0: there is none
+	width struct{ out, err func() int }
 }
 
 // NewText returns a printer on standard output and standard error. If the latter is a terminal, progress is shown
 // there, and what goes to a terminal on out scrolls above it.
 func NewText(out, err io.Writer, opt TextOptions) *Text {
 	t := &Text{out: out, err: err, opt: opt}
+	t.width.out, t.width.err = func() int { return 0 }, func() int { return 0 }
 	o, ok := out.(*os.File)
 	outShown := ok && show.IsTerminal(o, opt.Term)
 	t.colors.out = outShown && !opt.NoColor
+	columns := func(f *os.File) func() int {
+		return func() int {
+			width, _ := show.TerminalSize(f)()
+			return width
+		}
+	}
+	if outShown {
+		t.width.out = columns(o)
+	}
 	if f, ok := err.(*os.File); ok && show.IsTerminal(f, opt.Term) {
 		t.colors.err = !opt.NoColor
+		t.width.err = columns(f)
 		t.screen = show.NewPrinter(f, show.TerminalSize(f), t.colors.err)
 		t.err = t.screen
 		if outShown {
@@ -50,11 +63,11 @@ func NewText(out, err io.Writer, opt TextOptions) *Text {
 }
 
 // page returns a page for standard error.
-func (t *Text) page() *show.Page { return &show.Page{Colors: t.colors.err} }
+func (t *Text) page() *show.Page { return &show.Page{Colors: t.colors.err, Width: t.width.err()} }
 
 // Print writes r in one piece, so that nothing gets between its lines.
 func (t *Text) Print(r Record) error {
-	b := show.Page{Colors: t.colors.out}
+	b := show.Page{Colors: t.colors.out, Width: t.width.out()}
 	if err := r.Text(&b); err != nil {
 		return err
 	}
@@ -80,7 +93,7 @@ func (t *Text) Report(r Record) error {
 // Note writes a line to standard error unless the user wants quiet.
 func (t *Text) Note(text string) {
 	if !t.opt.Quiet {
-		text = human.Harmless(address.Mask(text))
+		text = show.Prose(t.page(), human.Harmless(address.Mask(text)))
 		if strings.HasPrefix(text, "warning:") {
 			text = show.Warn(t.page(), text)
 		}
@@ -97,7 +110,7 @@ func (t *Text) Watch(ctx context.Context, l *report.Ledger) func() {
 	l.OnIssue(func(i report.Issue) {
 		switch {
 		case i.Severity == report.Failure:
-			fmt.Fprintln(t.err, show.Bad(t.page(), i.String()))
+			fmt.Fprintln(t.err, show.Bad(t.page(), show.Prose(t.page(), i.String())))
 		case t.opt.Verbose > 0:
 			fmt.Fprintln(t.err, i.String())
 		}
@@ -124,5 +137,6 @@ func (t *Text) progress(ctx context.Context, l *report.Ledger) func() {
 
 // Fail writes the one line that a command ends with.
 func (t *Text) Fail(_ int, text string, _ bool) {
-	fmt.Fprintln(t.err, show.Bad(t.page(), "tidemark: "+human.Harmless(address.Mask(text))))
+	text = show.Prose(t.page(), "tidemark: "+human.Harmless(address.Mask(text)))
+	fmt.Fprintln(t.err, show.Bad(t.page(), text))
 }

@@ -22,7 +22,7 @@ func (j *Jobs) Text(w io.Writer) error {
 		_, err := fmt.Fprintln(w, "no job of this user is running")
 		return err
 	}
-	t := table{head: []string{"PID>", "Policy", "Running>", "Device", "Now", "Asleep", "Command"}}
+	t := table{head: []string{"PID>", "Policy|", "Running>", "Device~", "Now|", "Asleep|", "Command~"}}
 	for _, s := range j.List {
 		var device, now, slept []string
 		if s.Status != nil {

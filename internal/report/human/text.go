@@ -144,6 +144,42 @@ func CutMiddle(s string, width int) string {
 	return CutEnd(s, head+1) + s[start:]
 }
 
+// Wrap breaks the lines of a text at blanks, so that none has more than width columns unless a word has more. What
+// belongs to a line is indented as that is. width 0 leaves them as they are.
+func Wrap(text string, width int) string {
+	if width <= 0 {
+		return text
+	}
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		body := strings.TrimRight(line, "\n")
+		indent := body[:len(body)-len(strings.TrimLeft(body, " "))]
+		for Columns(body) > width {
+			at := lastBlank(body, len(indent), width)
+			if at < 0 {
+				break
+			}
+			b.WriteString(body[:at] + "\n")
+			body = indent + body[at+1:]
+		}
+		b.WriteString(body + line[len(strings.TrimRight(line, "\n")):])
+	}
+	return b.String()
+}
+
+// lastBlank returns the last blank of a line, behind its indentation, with at most width columns before it; otherwise
+// the first one; -1: there is none.
+func lastBlank(line string, indent, width int) int {
+	found, columnsBefore := -1, 0
+	for i, r := range line {
+		if r == ' ' && i > indent && (columnsBefore <= width || found < 0) {
+			found = i
+		}
+		columnsBefore += columns(r)
+	}
+	return found
+}
+
 func ellipsis(width int) string {
 	if width < 1 {
 		return ""

@@ -109,3 +109,23 @@ func TestWordsOfAShell(t *testing.T) {
 		require.Equal(t, text, string(out), word)
 	}
 }
+
+func TestWrapBreaksAtWords(t *testing.T) {
+	for _, c := range []struct {
+		text, want string
+		width      int
+	}{
+		{"one two three", "one two three", 0},
+		{"one two three", "one two three", 13},
+		{"one two three", "one two\nthree", 12},
+		{"one two three", "one\ntwo\nthree", 3},
+		{"  in two three\nfour\n", "  in two\n  three\nfour\n", 9},
+		{"/a/path/that/is/long to x", "/a/path/that/is/long\nto x", 8},
+		{"/a/path/that/is/long", "/a/path/that/is/long", 8},
+		{"  /a/path/that/is/long", "  /a/path/that/is/long", 8},
+		{"漢字 漢字", "漢字\n漢字", 6},
+		{"", "", 5},
+	} {
+		require.Equal(t, c.want, Wrap(c.text, c.width), "%q at %d", c.text, c.width)
+	}
+}

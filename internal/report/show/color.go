@@ -3,6 +3,8 @@ package show
 import (
 	"bytes"
 	"io"
+
+	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
 
 // Style is how a line looks on a terminal with colours.
@@ -32,11 +34,23 @@ func (s Style) paint(text string) string {
 	return s.sequence() + text + reset
 }
 
-// Page collects output, and records whether it goes to a terminal with colours.
+// Page collects output, and records to what terminal it goes.
 type Page struct {
 	bytes.Buffer
 	Colors bool
+	Width  int // of the terminal, in columns; 0: there is none
 }
+
+// Width returns the columns that a line for w may have; 0: any number.
+func Width(w io.Writer) int {
+	if p, ok := w.(*Page); ok {
+		return p.Width
+	}
+	return 0
+}
+
+// Prose returns a text for w, broken at words if w is a Page of a terminal.
+func Prose(w io.Writer, text string) string { return human.Wrap(text, Width(w)) }
 
 func styled(w io.Writer, s Style, text string) string {
 	if p, ok := w.(*Page); ok && p.Colors {
