@@ -35,6 +35,7 @@ version | version
 `
 
 const tmutilFlags = `
+-X | --json
 --auto | --policy | throttle yields to all, as Time Machine does
 --block | | a backup runs in the foreground
 --destination | --repo
