@@ -148,6 +148,7 @@ func TestPropertyListIsXMLAndQuotes(t *testing.T) {
 
 func TestConfigIsWhatTheJobsNeed(t *testing.T) {
 	text := `METRICSFILE /var/lib/metrics/t.prom
+ERRORLOGNAME /var/log/tsm/dsmerror.log
 SERVERNAME a
 SCHEDULE hourly
 DOMAIN /home
@@ -168,7 +169,7 @@ SMBPASSWORDFILE $CREDENTIALS_DIRECTORY/nas
 	for _, j := range all {
 		c.Add(j, mounts)
 	}
-	require.Subset(t, c.Writable, []string{"/backup/a", "/var/lib/metrics"})
+	require.Subset(t, c.Writable, []string{"/backup/a", "/var/lib/metrics", "/var/log/tsm"})
 	require.Equal(t, []string{"a", "nas"}, c.Credentials)
 	require.False(t, c.Removable)
 	require.False(t, c.Commands)
