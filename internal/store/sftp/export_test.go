@@ -18,6 +18,17 @@ func (s *Store) KillChannels() int {
 	return len(s.pool.live)
 }
 
+// Groups returns the process groups of the channels.
+func (s *Store) Groups() (groups []int) {
+	s.pool.mu.Lock()
+	defer s.pool.mu.Unlock()
+	for _, c := range s.pool.live {
+		group, _ := syscall.Getpgid(c.run.Process.Pid)
+		groups = append(groups, group)
+	}
+	return groups
+}
+
 // StopChannels makes the program of each channel stand still.
 func (s *Store) StopChannels() {
 	s.pool.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -243,4 +244,11 @@ func TestAServerWithoutFlushIsSaid(t *testing.T) {
 	l, err := st.Describe(t.Context())
 	require.NoError(t, err)
 	require.Contains(t, l.Durable, "no flush")
+}
+
+// TestCtrlCDoesNotReachChannels: a terminal sends it to the process group in front.
+func TestCtrlCDoesNotReachChannels(t *testing.T) {
+	groups := direct(t, t.TempDir()).Groups()
+	require.NotEmpty(t, groups)
+	require.NotContains(t, groups, syscall.Getpgrp())
 }

@@ -30,7 +30,8 @@ func TestAddresses(t *testing.T) {
 
 // TestNoAddressIsAnOptionOfSSH attacks the arguments of ssh, and its configuration, which may run commands with them.
 func TestNoAddressIsAnOptionOfSSH(t *testing.T) {
-	for _, text := range []string{"sftp://-oProxyCommand=x/y", "sftp://-x@host/y", "sftp://a;b@host/y", "sftp://a b@host/y",
+	for _, text := range []string{"sftp://-oProxyCommand=x/y", "sftp://-x@host/y", "sftp://a;b@host/y",
+		"sftp://a b@host/y",
 		"sftp://$(x)@host/y", "sftp://`x`/y", "sftp://h'/y", "sftp://me:S3CRET@host/y", "sftp://host:x/y", "sftp://host:0/y",
 		"sftp://host", "sftp://host/", "sftp:///x", "sftp://me%0a@host/y", "sftp://host/a\nb", "ssh://host/y"} {
 		_, err := sftp.Parse(text)
