@@ -11,7 +11,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/prune"
 	"github.com/tidemark-backup/tidemark/internal/repo"
-	"github.com/tidemark-backup/tidemark/internal/report/show"
 	"github.com/tidemark-backup/tidemark/internal/rules"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
@@ -176,9 +175,6 @@ func (a *app) answer(ctx context.Context, r *repo.Repository, f *analyzeFlags, o
 		if out.Plan, err = prune.Run(ctx, r, planned); err != nil {
 			return err
 		}
-	}
-	if s := a.screen(); s != nil {
-		out.Width, _ = show.TerminalSize(s)()
 	}
 	return a.print.Print(out)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-backup/tidemark/internal/cli/help"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/copy"
 	"github.com/tidemark-backup/tidemark/internal/options"
@@ -35,7 +36,8 @@ func (a *app) copyCommand() *cobra.Command {
 
 Files are not chunked again. If both repositories have the same master key ('tidemark init --same-key'), data keeps its
 IDs; otherwise each chunk gets a new ID. Each snapshot is compared with the one copied before it, so a later copy costs
-about as much as has changed. For that, keep the snapshot that was copied last in the source.
+about as much as has changed. For that, keep the snapshot that was copied last in the source. --new leaves out what was
+there, copied or not, when the newest copy of the same machine and sources was made.
 
 An interrupted copy continues when it is started again: stored data is not sent again. A snapshot that is damaged in the
 source is not copied; the others are, and the exit code is 1.`,
@@ -53,11 +55,10 @@ source is not copied; the others are, and the exit code is 1.`,
 	}, options.GroupFrom, options.GroupPolicy, options.GroupParallel, options.GroupCompression)
 	f.filter.register(c.Flags())
 	c.Flags().BoolVarP(&f.dryRun, "dry-run", "n", false, "copy nothing, report what would be copied")
-	c.Flags().BoolVar(&f.new, "new", false,
-		"leave out what was there, copied or not, when the newest copy of the same machine "+
-			"and sources was made")
+	c.Flags().BoolVar(&f.new, "new", false, "only what is newer than the newest copy")
 	c.Flags().BoolVar(&f.exact, "exact-paths", false, "with --path: leave out snapshots that have other paths, too")
 	c.Flags().IntVar(&f.parallel, "parallel", 0, "packs of the source read at the same time; default 4")
+	help.Rare(c.Flags(), "exact-paths", "parallel")
 	return c
 }
 

@@ -61,12 +61,13 @@ func TestLocations(t *testing.T) {
 		`\\me:geheim@nas\x`:            "write it as smb://",
 		"me:geheim@smb://nas/x":        "repository ...://...: this version",
 		"smb://nas":                    "the name of the share is missing",
-		"sftp://me:geheim@nas/x": "repository sftp://...: this version keeps repositories in folders, on SMB " +
+		"webdav://me:geheim@nas/x": "repository webdav://...: this version keeps repositories in folders, on SMB " +
 			"shares",
 		"s3://key:geheim@nas.example/bucket": "AWS_ACCESS_KEY_ID",
 		"s3://nas.example":                   "the name of the bucket is missing",
 		"s3://Bucket/geheim":                 "lower-case letters",
 		"s3:geheim":                          "put ./ before",
+		"sftp://me:geheim@nas/x":             "leave out the password",
 		"smb://me@nas/share?p=geheim":        "write smb://",
 		"smb://me@nas:geheim/share/x":        "write smb://",
 		"smb://me@nas/share/geheim:x/y":      "choose another folder",

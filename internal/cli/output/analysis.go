@@ -30,7 +30,6 @@ type Analysis struct {
 	Of, Besides []Snapshot
 	Rules       *rules.Set    // of --exclude; nil: none
 	Plan        *prune.Result // of OnlyNamed: of a prune without Of
-	Width       int           // columns; 0: any number
 }
 
 // Text writes the sum, and the files and folders that have most of it.
@@ -39,7 +38,13 @@ func (s *Analysis) Text(w io.Writer) error {
 	fmt.Fprintf(&b, "%s %s\n", human.Size(s.Stored), s.lead())
 	if len(s.Rows) > 0 {
 		b.WriteString("\n")
-		s.table(&b)
+		if _, err := io.WriteString(w, b.String()); err != nil {
+			return err
+		}
+		if err := s.table(w); err != nil {
+			return err
+		}
+		b.Reset()
 	}
 	if s.Plan != nil {
 		fmt.Fprintf(&b, "\nforget and prune would free %s of %s,\nand leave %s unused in packs that are mostly needed\n",
@@ -50,20 +55,16 @@ func (s *Analysis) Text(w io.Writer) error {
 	return err
 }
 
-func (s *Analysis) table(b *strings.Builder) {
+func (s *Analysis) table(w io.Writer) error {
 	shares := make([]float64, len(s.Rows))
 	for i := range s.Rows {
 		shares[i] = float64(s.Rows[i].Bytes)
 	}
-	t := table{head: []string{"Size>", "Share>", "File or folder"}}
+	t := table{head: []string{"Size>", "Share>", "File or folder~"}}
 	for i, share := range human.Percentages(shares) {
-		path := human.Printable(s.Rows[i].Path)
-		if s.Width > 0 {
-			path = human.CutMiddle(path, max(s.Width-len("1023.99 KiB  100.0 %  "), 20))
-		}
-		t.add(human.Size(s.Rows[i].Bytes), share+" %", path)
+		t.add(human.Size(s.Rows[i].Bytes), share+" %", human.Printable(s.Rows[i].Path))
 	}
-	_ = t.write(b) // a strings.Builder does not fail
+	return t.write(w)
 }
 
 // lead says what the sum is.
