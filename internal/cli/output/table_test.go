@@ -59,7 +59,8 @@ func typical(heading string) string {
 		"Made": "2026-11-28 14:51:45", "Last used": "2026-11-28 14:51:45", "Next": "2026-11-29 02:30", "ID": "836a739b",
 		"Repository": "836a739b", "Size>": "124.00 KiB", "PID>": "1234567", "Running>": "12:34:56", "Kind": "recovery key",
 		"Schedule": "weekly sunday 03:00", "Option": "memory-efficient-backup", "Result": "warning", "Effect": "exclude",
-		"Took>": "12 h 34 min", "Files>": "1,234,567", "Share>": "100.0 %", "Trigger": "schedule", "Outcome": "incomplete", "Read>": "124.00 KiB",
+		"Took>": "12 h 34 min", "Files>": "1,234,567",
+		"Share>": "100.0 %", "Trigger": "schedule", "Outcome": "incomplete", "Read>": "124.00 KiB",
 		"Stored>": "124.00 KiB", "Probe": "file system", "": "keep", "Job": "home-documents"} {
 		if heading == name {
 			return value
