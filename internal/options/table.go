@@ -20,7 +20,7 @@ func Table() []Option {
 func placeOptions() []Option {
 	return []Option{
 		{Name: "repo", Short: "r", Group: GroupRepository, Type: Type{Kind: Path}, Own: "REPOSITORY TIDEMARK_REPOSITORY",
-			Help: "a folder, or an address: smb://, s3:// or sftp://; LABEL=name/folder or UUID=id/folder " +
+			Help: "a folder, smb://..., s3://... or sftp://...; LABEL=name/folder or UUID=id/folder " +
 				"of a disk; default: a folder of the user's data directory"},
 		{Name: "option-file", Group: GroupRepository, Rare: true, Type: Type{Kind: Path}, Own: "OPTIONFILE TIDEMARK_OPTIONS",
 			Barred: NotFile, Help: "read options from this file instead of the usual places"},
