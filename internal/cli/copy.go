@@ -42,7 +42,7 @@ there, copied or not, when the newest copy of the same machine and sources was m
 An interrupted copy continues when it is started again: stored data is not sent again. A snapshot that is damaged in the
 source is not copied; the others are, and the exit code is 1.`,
 		Example: `  tidemark copy --repo /mnt/usb/backup --from-repo smb://me@nas/backup/laptop`,
-		Args: cobra.ArbitraryArgs,
+		Args:    cobra.ArbitraryArgs,
 	}, func(ctx context.Context, args []string) error {
 		if err := checkParallel(f.parallel); err != nil {
 			return err
