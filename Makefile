@@ -25,7 +25,8 @@ UNLOCK  ?= passphrase
 # Tests of these packages that take long and in which goroutines meet no more than elsewhere: without the detector only.
 LONE = ^(TestFullRestoreTarget|TestEveryOperationOfPruneFails|TestPruneKeepsWhatAHostileClientClaims|TestManyNames|\
 TestTreesDoNotDependOnHowFilesAreRead|TestUnreadAttributesAreReadAgain|TestCopy|TestCrashWhileCopying|TestStandardInput|\
-TestIncrementalBackupFetchesNoTrees|TestWritesThroughAMappingAreNotMissed|TestRestoreOfBackupIsTheIdentity)$$
+TestIncrementalBackupFetchesNoTrees|TestWritesThroughAMappingAreNotMissed|TestRestoreOfBackupIsTheIdentity|\
+TestAnalyzeIsWhatANaiveWalkCounts|TestForgetFreesWhatAnalyzeSays|TestContractOverSSH|TestOnlyNewSnapshotsAreCopied)$$
 
 empty =
 space = $(empty) $(empty)
