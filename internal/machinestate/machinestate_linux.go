@@ -62,7 +62,8 @@ func (h *Host) Mounted(by, name string) (path string, ok bool) {
 			if source, err := filepath.EvalSymlinks(m.Source); err != nil || source != device {
 				continue
 			}
-		} else if !strings.HasPrefix(m.Source, "/dev/") || !h.named(m.Path, by, name) {
+		} else if !strings.HasPrefix(m.Source, "/dev/") || strings.HasPrefix(m.Type, "fuse") || // it may not answer
+			!h.named(m.Path, by, name) {
 			continue
 		}
 		if m.Local {

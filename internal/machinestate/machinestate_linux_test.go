@@ -121,6 +121,7 @@ func TestADiskIsFoundByItsName(t *testing.T) {
 		{Path: "/proc", Source: "proc"}, at("/bind", "sdb1", false), at("/media/me/Backup Disk", "sdb1", true),
 		at("/mnt/a", "mapper", true), at("/srv/zh", "sdd1", false),
 		{Path: "/asked", Source: "/dev/vdz", Local: true}, {Path: "/mnt/nas", Source: "nas:/asked"},
+		{Path: "/mnt/dead", Source: "/dev/shm/repository", Type: "fuse.tidemark"},
 	}
 	h.mounts = func() ([]localfs.Mount, error) { return table, nil }
 	var asked []string
@@ -140,6 +141,7 @@ func TestADiskIsFoundByItsName(t *testing.T) {
 		require.Equal(t, want != "", ok, disk)
 	}
 	require.NotContains(t, asked, "/mnt/nas", "a server was asked for the label of a disk")
+	require.NotContains(t, asked, "/mnt/dead", "a mount whose program may be dead was asked")
 	h.mounts = func() ([]localfs.Mount, error) { return nil, os.ErrPermission }
 	_, ok := h.Mounted("LABEL", "a/b")
 	require.False(t, ok)
