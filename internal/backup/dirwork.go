@@ -110,8 +110,8 @@ func (j *dirWork) End(ctx context.Context) error {
 		}
 		j.flow.ended(j)
 		above := j.parent
-		if fresh, below := j.fresh.Load(), j.below.Load(); fresh+below > 0 {
-			if rest := j.flow.growth.folder(j.dir.Path(), fresh, below); above != nil {
+		if fresh, below := j.fresh.Load(), j.below.Load(); fresh+below > 0 && j.flow.deps.growth != nil {
+			if rest := j.flow.deps.growth.folder(j.dir.Path(), fresh, below); above != nil {
 				above.below.Add(rest)
 			}
 		}

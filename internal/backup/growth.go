@@ -23,10 +23,22 @@ const (
 	namedFolders = 3
 )
 
-// growth is where new data lies: file data that the repository did not have, before compression.
+// growth is where new data of a backup lies: file data that the repository did not have, before compression. nil: it
+// is not known how much is usual, so nothing is recorded.
 type growth struct {
+	usual uint64
+
 	mu   sync.Mutex
 	sums *tally.Tally
+}
+
+// newGrowth returns nil unless earlier backups of these sources show how much is usual.
+func newGrowth(listed []repo.Listed, of *snapshot.Snapshot) *growth {
+	usual, known := usualGrowth(listed, of)
+	if !known {
+		return nil
+	}
+	return &growth{usual: usual, sums: tally.New()}
 }
 
 // folder records the end of a folder: own is new data of its files, below what its subfolders have left. It returns
@@ -56,17 +68,12 @@ func usualGrowth(listed []repo.Listed, of *snapshot.Snapshot) (bytes uint64, kno
 	return before[len(before)/2], true
 }
 
-// warning says that a backup stored many times as much new data as usual, and where most of it lies. It
-// returns "" if the backup did not, or if nothing is known of it (nil).
-func (g *growth) warning(listed []repo.Listed, of *snapshot.Snapshot, added uint64) string {
-	if g == nil {
+// warning says that a backup stored many times as much new data as usual, and where most of it lies; "": it did not.
+func (g *growth) warning(added uint64) string {
+	if g == nil || added < leastGrowth || added/manyTimes < g.usual {
 		return ""
 	}
-	usual, known := usualGrowth(listed, of)
-	if !known || added < leastGrowth || added/manyTimes < usual {
-		return ""
-	}
-	text := fmt.Sprintf("%s of new data, at least %d times the usual %s", human.Size(added), manyTimes, human.Size(usual))
+	text := fmt.Sprintf("%s of new data, at least %d times the usual %s", human.Size(added), manyTimes, human.Size(g.usual))
 	var most []string
 	for _, row := range g.sums.Rows(manyTimes) {
 		if len(most) < namedFolders && row.Path != "/" {

@@ -37,7 +37,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
-	"github.com/tidemark-backup/tidemark/internal/tally"
 	"github.com/tidemark-backup/tidemark/internal/tune"
 	"github.com/tidemark-backup/tidemark/pkg/chunker"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -55,6 +54,7 @@ type deps struct {
 	sources   []string // absolute paths
 	differing differing
 	partial   *checkpoints // nil: none
+	growth    *growth      // nil: where new data lies does not matter
 }
 
 // result is what a run found; the caller writes the snapshot.
@@ -64,7 +64,6 @@ type result struct {
 	groups map[uint32]string
 	mended uint64   // unchanged files that were read because parts of them are lost
 	found  []*place // of each source; nil: not looked for
-	growth *growth  // nil: not looked for
 }
 
 // pipeline is one run.
@@ -93,7 +92,6 @@ type pipeline struct {
 	found    []*place     // of each source
 	sources  atomic.Int64 // that exist
 	work     atomic.Int64 // done by the workers, as tune.Sample counts it
-	growth   growth
 }
 
 const (
@@ -147,7 +145,7 @@ func newPipeline(d deps, src Source, par Parallel, parent Parent) (*pipeline, er
 		par.Processors = sysinfo.AllowedCPUs()
 	}
 	p := &pipeline{
-		deps: d, src: src, par: par, parent: parent, growth: growth{sums: tally.New()},
+		deps: d, src: src, par: par, parent: parent,
 		portions: make(chan *read.Portion, 2*par.Readers.Most),
 		pieces:   make(chan *read.Piece, par.Compressors.Most),
 	}
@@ -266,6 +264,6 @@ func (p *pipeline) result() *result {
 	users, groups := p.owners.names()
 	return &result{
 		mended: p.compare.Mended(),
-		tree:   p.root.tree, users: users, groups: groups, found: p.found, growth: &p.growth,
+		tree:   p.root.tree, users: users, groups: groups, found: p.found,
 	}
 }

@@ -40,7 +40,9 @@ func (p *pipeline) process(ctx context.Context, c *save.Chunker, piece *read.Pie
 	if err != nil {
 		return err
 	}
-	piece.Directory().User.(*dirWork).fresh.Add(fresh)
+	if p.deps.growth != nil {
+		piece.Directory().User.(*dirWork).fresh.Add(fresh)
+	}
 	clock.Enter(report.Encode)
 	chunked, err := p.read.Stored(ctx, piece, chunks)
 	p.deps.ledger.Objects.Deduplicated.Add(chunked)

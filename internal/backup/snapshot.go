@@ -204,6 +204,9 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, be
 	}
 	d := deps{repo: r, session: s, ledger: l, load: parents.load, now: time.Now, sources: job.Label.Sources,
 		differing: job.differing(cache), partial: job.checkpoints(r, s, h.listed, lost, l, out)}
+	if job.Stdin == nil {
+		d.growth = newGrowth(h.listed, out.Snapshot)
+	}
 	if job.Stdin == nil && !job.NoDirCache {
 		d.cache, err = compare.OpenCache(r, withoutSuspects(s, reliable), known.evidence != nil, sysinfo.ThisBoot().ID, l)
 		if err != nil {
@@ -223,7 +226,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, be
 	out.Sources = job.judge(found.found, h.listed, parents, l)
 	out.Failed, out.Mended = l.Snapshot().Failures > 0, found.mended
 	out.Same = parents.same(found, out.Snapshot)
-	out.Unusual = found.growth.warning(h.listed, out.Snapshot, l.Snapshot().Bytes.AfterDedup)
+	out.Unusual = d.growth.warning(l.Snapshot().Bytes.AfterDedup)
 	l.Phase(report.Uploading)
 	if err := s.Flush(ctx); err != nil {
 		return err
