@@ -29,14 +29,14 @@ const (
 type channel struct {
 	*sftp.Client
 	run   *exec.Cmd
-	said  *tail // the messages of ssh
+	said  *beginning // the messages of ssh
 	began time.Time
 	busy  atomic.Int32 // operations
 	heard atomic.Int64 // when the last byte came, or the last operation began; in Unix nanoseconds
 	ended chan struct{}
 }
 
-// Read reads from the server and notes when.
+// hearing notes when something comes from the server.
 type hearing struct {
 	io.Reader
 	heard *atomic.Int64
@@ -49,21 +49,21 @@ func (h *hearing) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// tail keeps the first bytes that are written to it.
-type tail struct {
+// beginning keeps the first bytes that are written to it.
+type beginning struct {
 	mu   sync.Mutex
 	text []byte
 }
 
 // Write keeps p as far as there is room.
-func (t *tail) Write(p []byte) (int, error) {
+func (t *beginning) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.text = append(t.text, p[:min(len(p), saidAtMost-len(t.text))]...)
 	return len(p), nil
 }
 
-func (t *tail) String() string {
+func (t *beginning) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return string(t.text)
@@ -74,7 +74,7 @@ func (t *tail) String() string {
 func start(ctx context.Context, run *exec.Cmd) (*channel, error) {
 	ctx, cancel := context.WithTimeout(ctx, starting)
 	defer cancel()
-	c := &channel{run: run, began: time.Now(), said: &tail{}, ended: make(chan struct{})}
+	c := &channel{run: run, began: time.Now(), said: &beginning{}, ended: make(chan struct{})}
 	in, err := run.StdinPipe()
 	if err != nil {
 		return nil, err

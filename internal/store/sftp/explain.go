@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os/exec"
+	"strconv"
 	"strings"
 
 	"github.com/pkg/sftp"
@@ -80,8 +82,8 @@ func (s *Store) explainDial(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if isMissing(err) {
-		return &store.Problem{What: "there is no ssh program on this machine", Cause: nil,
+	if errors.Is(err, exec.ErrNotFound) {
+		return &store.Problem{What: "there is no ssh program on this machine",
 			Do: "install the SSH client (openssh-client), " + goOn, Kinds: []error{store.ErrGone}}
 	}
 	var r *refusal
@@ -89,7 +91,7 @@ func (s *Store) explainDial(ctx context.Context, err error) error {
 		return s.away("cannot be reached", err)
 	}
 	said := func(text string) bool { return strings.Contains(r.said, text) }
-	try := "'ssh " + strings.TrimSuffix(s.login(), " ") + "'"
+	try := "'ssh " + s.login() + "'"
 	p := &store.Problem{Cause: err, Kinds: []error{store.ErrDenied}}
 	switch {
 	case said("REMOTE HOST IDENTIFICATION HAS CHANGED"):
@@ -123,6 +125,9 @@ func (s *Store) login() string {
 	text := s.target.Host
 	if s.target.User != "" {
 		text = s.target.User + "@" + text
+	}
+	if s.target.Port != 0 {
+		text = "-p " + strconv.Itoa(s.target.Port) + " " + text
 	}
 	return text
 }

@@ -37,10 +37,15 @@ func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info,
 			return
 		}
 		folders, err := s.foldersOf(ctx, kind)
+		if err != nil { // a part of the packs is no list of packs
+			fail(err)
+			return
+		}
 		for some := range slices.Chunk(folders, atOnce) {
-			var found [][]store.Info
-			if found, err = s.listAll(ctx, kind, some); err != nil {
-				break
+			found, err := s.listAll(ctx, kind, some)
+			if err != nil {
+				fail(err)
+				return
 			}
 			for _, infos := range found {
 				for _, info := range infos {
@@ -53,9 +58,6 @@ func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info,
 					}
 				}
 			}
-		}
-		if err != nil {
-			fail(err)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -17,6 +18,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/sftp"
 	"github.com/tidemark-backup/tidemark/internal/test/sftptest"
 	"github.com/tidemark-backup/tidemark/internal/test/storetest"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // TestEachFailureSaysWhatToDo has ssh and the server fail in the ways that people meet.
@@ -255,4 +257,33 @@ func TestCtrlCDoesNotReachChannels(t *testing.T) {
 	groups := direct(t, t.TempDir()).Groups()
 	require.NotEmpty(t, groups)
 	require.NotContains(t, groups, syscall.Getpgrp())
+}
+
+// TestAListOfSomePacksIsNoList: the folder of the packs may not be read, while that of the trees may. A prune that took
+// the rest for all would miss packs.
+func TestAListOfSomePacksIsNoList(t *testing.T) {
+	testkit.RequireRoot(t)
+	other := testkit.RequireTool(t, "setpriv")
+	folder := filepath.Join(testkit.RamDir(t), "repository") // every user may enter it
+	st := direct(t, folder)
+	ctx := t.Context()
+	require.NoError(t, st.Put(ctx, store.Name{Kind: store.Config}, []byte("c")))
+	require.NoError(t, filepath.WalkDir(folder, func(at string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Chown(at, 65534, 65534))
+	}))
+	server := filepath.Join(t.TempDir(), "server")
+	script := "#!/bin/sh\nexec " + other + " --reuid 65534 --regid 65534 --clear-groups " + sftptest.Program(t) + "\n"
+	require.NoError(t, os.WriteFile(server, []byte(script), 0o755))
+	limited, err := sftp.Open(ctx, sftp.Target{Host: "here", Path: folder}, sftp.Options{}.Directly(server))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, limited.Close()) }()
+	list := func() (failed error) {
+		for _, err := range limited.List(ctx, store.Pack) {
+			failed = err
+		}
+		return failed
+	}
+	require.NoError(t, list())
+	require.NoError(t, os.Chmod(filepath.Join(folder, store.Pack.Folder()), 0))
+	require.ErrorIs(t, list(), store.ErrDenied)
 }

@@ -3,7 +3,6 @@ package sftp
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"net"
 	"os"
@@ -163,9 +162,3 @@ func (r *refusal) Error() string {
 
 // Unwrap returns the error of the process.
 func (r *refusal) Unwrap() error { return r.cause }
-
-// errNoSSH: there is no ssh program.
-var errNoSSH = exec.ErrNotFound
-
-// isMissing reports whether there is no ssh program.
-func isMissing(err error) bool { return errors.Is(err, errNoSSH) }
