@@ -144,7 +144,7 @@ func parentOf(s output.Snapshot, listed []output.Snapshot) (parent []output.Snap
 
 // answer counts and prints.
 func (a *app) answer(ctx context.Context, r *repo.Repository, f *analyzeFlags, out *output.Analysis) error {
-	opt := prune.Options{Parallel: 0}
+	var opt prune.Options
 	if a.spec.Cache().Enabled {
 		opt.Scratch = r.CacheFolder()
 	}
@@ -166,13 +166,13 @@ func (a *app) answer(ctx context.Context, r *repo.Repository, f *analyzeFlags, o
 	}
 	out.Analysis = found
 	if f.forget {
-		limits := pruneFlags{maxUnused: defaultUnused, dryRun: true}
+		limits := pruneFlags{maxUnused: defaultUnused}
 		planned, err := limits.options(a)
 		if err != nil {
 			return err
 		}
-		planned.Scratch, planned.Without = opt.Scratch, q.Of
-		if out.Plan, err = prune.Run(ctx, r, planned); err != nil {
+		planned.Scratch = opt.Scratch
+		if out.Plan, err = prune.Forecast(ctx, r, planned, q.Of); err != nil {
 			return err
 		}
 	}

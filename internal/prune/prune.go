@@ -28,7 +28,6 @@ const defaultParallel = 4
 type Options struct {
 	MaxUnused Limit
 	DryRun    bool          // change nothing
-	Without   []format.ID   // in a dry run: as if these snapshots were forgotten
 	Parallel  int           // directories and packs processed together; 0: 4
 	Scratch   string        // folder for the temporary index, about 110 bytes for each blob; empty: the system's
 	Settle    time.Duration // how old a listing of a mounted share may be; see Unbounded, Exclusive
@@ -42,6 +41,8 @@ type round struct {
 	index  string // folder for the temporary index
 	atMost uint64 // bytes to repack; 0: any number
 	tight  bool   // there is no space for index segments before packs are removed
+
+	without []format.ID // snapshots that count as forgotten; only in a dry run
 }
 
 // pruner is one round under way.
@@ -301,7 +302,7 @@ func (p *pruner) survey(ctx context.Context) (_ *survey, err error) {
 // the second. If something of it is in no pack, all snapshots are followed: only a forgotten one may have needed it.
 func (p *pruner) reach(ctx context.Context, v *survey) error {
 	listed := slices.DeleteFunc(slices.Clone(v.listed), func(l repo.Listed) bool {
-		return p.opt.DryRun && slices.Contains(p.opt.Without, l.ID)
+		return slices.Contains(p.round.without, l.ID)
 	})
 	if p.first != nil {
 		all, err := v.carry(p.first.places)

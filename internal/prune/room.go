@@ -21,15 +21,7 @@ import (
 // Packs are repacked before anything is removed, because then one survey serves for both. If space runs out, prune
 // first deletes unused packs, then repacks in small rounds.
 func Run(ctx context.Context, r *repo.Repository, opt Options) (*Result, error) {
-	if opt.Parallel <= 0 {
-		opt.Parallel = defaultParallel
-	}
-	if opt.Note == nil {
-		opt.Note = func(string) {}
-	}
-	if opt.Ledger == nil {
-		opt.Ledger = report.NewJob(report.Prune, time.Now)
-	}
+	opt.complete()
 	if opt.Settle == Unbounded && !opt.DryRun {
 		return &Result{}, fmt.Errorf("prune: %w", ErrLagging)
 	}
@@ -44,6 +36,31 @@ func Run(ctx context.Context, r *repo.Repository, opt Options) (*Result, error) 
 	}
 	opt.Ledger.Phase(report.Done)
 	return res, nil
+}
+
+// Forecast returns what a prune would do if some snapshots were forgotten. It changes nothing.
+func Forecast(ctx context.Context, r *repo.Repository, opt Options, without []format.ID) (*Result, error) {
+	opt.DryRun = true
+	opt.complete()
+	res, _, err := once(ctx, r, opt, &round{index: opt.Scratch, without: without})
+	if err != nil {
+		return res, fmt.Errorf("plan a prune: %w", err)
+	}
+	opt.Ledger.Phase(report.Done)
+	return res, nil
+}
+
+// complete sets what may be left out.
+func (o *Options) complete() {
+	if o.Parallel <= 0 {
+		o.Parallel = defaultParallel
+	}
+	if o.Note == nil {
+		o.Note = func(string) {}
+	}
+	if o.Ledger == nil {
+		o.Ledger = report.NewJob(report.Prune, time.Now)
+	}
 }
 
 // On a full disk, packs are repacked in rounds of mostInRound to leastInRound bytes. Each round removes the packs that

@@ -235,12 +235,13 @@ func TestForgetFreesWhatAnalyzeSays(t *testing.T) {
 	for _, set := range [][]format.ID{ids[1:2], ids[1 : len(ids)-1], ids[len(ids)-1:]} {
 		e := p.Copied(t)
 		opt := kit.SmallPrune()
-		opt.DryRun, opt.Without = true, set
-		before, err := e.Prune(opt)
-		require.NoError(t, err)
+		opt.DryRun = true
+		var before *prune.Result
 		var alone *prune.Analysis
 		var unique prune.Usage
-		require.NoError(t, e.With(func(r *repo.Repository) error {
+		require.NoError(t, e.With(func(r *repo.Repository) (err error) {
+			before, err = prune.Forecast(t.Context(), r, opt, set)
+			require.NoError(t, err)
 			alone, err = prune.Analyze(t.Context(), r, kit.SmallPrune(), prune.Question{Of: set, Besides: ids[1:], Rows: 20})
 			require.NoError(t, err)
 			unique, err = prune.Unique(t.Context(), r, kit.SmallPrune(), set)
@@ -250,7 +251,6 @@ func TestForgetFreesWhatAnalyzeSays(t *testing.T) {
 		require.Equal(t, unique.Raw, alone.Raw)
 		require.InDelta(t, unique.Stored, alone.Stored, float64(unique.Blobs))
 
-		opt.Without = nil
 		kept, err := e.Prune(opt)
 		require.NoError(t, err)
 		require.NotEqual(t, before.Freed, kept.Freed, "the plan without them is another one")
@@ -262,7 +262,7 @@ func TestForgetFreesWhatAnalyzeSays(t *testing.T) {
 		require.Equal(t, after.Deleted, before.Deleted)
 		require.Equal(t, after.Repacked, before.Repacked)
 
-		opt.MaxUnused, opt.Without = prune.Limit{}, nil
+		opt.MaxUnused = prune.Limit{}
 		none, err := e.Prune(opt)
 		require.NoError(t, err)
 		garbage, tables := besides(t, p, ids[1:])
