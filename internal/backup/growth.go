@@ -73,7 +73,8 @@ func (g *growth) warning(added uint64) string {
 	if g == nil || added < leastGrowth || added/manyTimes < g.usual {
 		return ""
 	}
-	text := fmt.Sprintf("%s of new data, at least %d times the usual %s", human.Size(added), manyTimes, human.Size(g.usual))
+	text := fmt.Sprintf("%s of new data, at least %d times the usual %s", human.Size(added), manyTimes,
+		human.Size(g.usual))
 	var most []string
 	for _, row := range g.sums.Rows(manyTimes) {
 		if len(most) < namedFolders && row.Path != "/" {

@@ -196,17 +196,14 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, be
 	if err != nil {
 		return err
 	}
-	out.Parent = parents.newest()
-	out.Snapshot.Parent = out.Parent
+	out.Parent, out.Snapshot.Parent = parents.newest(), parents.newest()
 	cache, err := r.DirCache()
 	if err != nil {
 		return err
 	}
 	d := deps{repo: r, session: s, ledger: l, load: parents.load, now: time.Now, sources: job.Label.Sources,
-		differing: job.differing(cache), partial: job.checkpoints(r, s, h.listed, lost, l, out)}
-	if job.Stdin == nil {
-		d.growth = newGrowth(h.listed, out.Snapshot)
-	}
+		differing: job.differing(cache), partial: job.checkpoints(r, s, h.listed, lost, l, out),
+		growth: newGrowth(h.listed, out.Snapshot)}
 	if job.Stdin == nil && !job.NoDirCache {
 		d.cache, err = compare.OpenCache(r, withoutSuspects(s, reliable), known.evidence != nil, sysinfo.ThisBoot().ID, l)
 		if err != nil {

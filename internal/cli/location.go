@@ -155,10 +155,7 @@ func (a *app) bucketOptions(t s3.Target) (s3.Options, error) {
 
 // sshOptions returns the settings of the connection to a machine with SSH. What ssh asks appears on the terminal.
 func (a *app) sshOptions(t sftp.Target) sftp.Options {
-	o := sftp.Options{Channels: a.sessions()}
-	if terminal := unlock.OpenTerminal(a.Err); terminal != nil {
-		o.Ask = true
-	}
+	o := sftp.Options{Channels: a.sessions(), Ask: unlock.OpenTerminal(a.Err) != nil}
 	if manager := a.gates(); manager != nil {
 		o.Pass = manager.Remote(t.Host)
 	}
