@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -37,6 +38,9 @@ func TestEachFailureSaysWhatToDo(t *testing.T) {
 			want: "the host key of tidemark-test-server has changed", kind: store.ErrDenied},
 		"no key": {before: func() { s.Accept(false) }, after: func() { s.Accept(true) },
 			want: "does not accept this user", kind: store.ErrDenied},
+		"no key at a port": {before: func() { s.Accept(false) }, after: func() { s.Accept(true) },
+			target: sftp.Target{User: "me", Host: s.Host, Port: s.Port()}, kind: store.ErrDenied,
+			want: fmt.Sprintf("see that 'ssh -p %d me@tidemark-test-server' works", s.Port())},
 		"no such host": {target: sftp.Target{Host: "no-such-host.invalid"}, want: "there is no host no-such-host.invalid",
 			kind: store.ErrGone},
 		"no server": {before: s.Kill, after: s.Run, want: "refuses connections", kind: store.ErrGone},

@@ -136,6 +136,13 @@ func (s *Server) Offer(yes bool) {
 	s.write("sshd_config", lines...)
 }
 
+// Port returns the port of the server, which its host in ssh_config implies.
+func (s *Server) Port() int {
+	port, err := strconv.Atoi(s.port)
+	require.NoError(s.t, err)
+	return port
+}
+
 // freePort returns a port of this machine that nothing listens on.
 func freePort(t testing.TB) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
