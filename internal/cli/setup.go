@@ -308,7 +308,7 @@ func (s *setupRun) askTarget(ctx context.Context, sources []string) (string, err
 		found = append(found, human.Printable(p.Repository)+" on "+p.Text())
 	}
 	if len(found) == 0 {
-		return "", usagef("name the target with --repo: a folder on another disk, or smb://user@host/share/path")
+		return "", usagef("name the target with --repo: a folder on another disk, or an address (smb://, s3://, sftp://)")
 	}
 	return "", usagef("name the target with --repo; found: %s", strings.Join(found, "; "))
 }

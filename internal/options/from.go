@@ -10,7 +10,7 @@ import (
 func fromOptions() []Option {
 	return []Option{
 		{Name: "from-repo", Group: GroupFrom, Type: Type{Kind: Path}, Own: "FROMREPOSITORY TIDEMARK_FROM_REPOSITORY",
-			Help: "repository to copy from; a folder, or smb://user@host/share/path"},
+			Help: "repository to copy from; a folder, or an address as for repo"},
 		{Name: "from-password", Group: GroupFrom, Type: Type{Kind: String}, Barred: NotFlag | NotFile, Secret: true,
 			Help: "passphrase of --from-repo; only from the environment"},
 		{Name: "from-password-file", Group: GroupFrom, Type: Type{Kind: Path},

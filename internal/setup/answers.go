@@ -15,7 +15,7 @@ import (
 // Answers is what a setup needs to know.
 type Answers struct {
 	Sources    []string // absolute
-	Repository string   // a folder, or smb://...
+	Repository string   // a folder, or an address
 	Policy     string
 	Exclude    []string // patterns that are not in effect yet
 	Caches     bool     // exclude tagged cache folders
@@ -179,9 +179,9 @@ func (d *Dialog) Target(ctx context.Context, places []Place, current string, sou
 	if len(places) == 0 {
 		choice = ""
 	}
-	prompt := "Number, folder or smb://user@host/share/path: "
+	prompt := "Number, folder or address (smb://, s3://, sftp://): "
 	if choice != "" {
-		prompt = fmt.Sprintf("Number, folder or smb://user@host/share/path [%s]: ", choice)
+		prompt = fmt.Sprintf("Number, folder or address (smb://, s3://, sftp://) [%s]: ", choice)
 	}
 	err = d.choose(ctx, prompt, func(typed string) (problem string, err error) {
 		if typed == "" {
