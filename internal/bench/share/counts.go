@@ -77,16 +77,16 @@ func list(ctx context.Context, st store.Store, kind store.Kind) error {
 
 // count records the frames that pass the proxy for an operation, including those in flight at its end.
 func (b *bench) count(p *smbtest.Proxy, name string, do func() error) error {
-	c := watch(p, longTrip)
+	c := smbtest.Watch(p, longTrip)
 	began := time.Now()
 	if err := do(); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	trips, took := c.roundTrips(), time.Since(began)
-	c.settle()
-	values := map[string]float64{"requests": float64(c.requests()), "round trips": float64(trips),
+	trips, took := c.RoundTrips(), time.Since(began)
+	c.Settle()
+	values := map[string]float64{"requests": float64(c.Requests()), "round trips": float64(trips),
 		"seconds": took.Seconds()}
-	for code, times := range c.each() {
+	for code, times := range c.Each() {
 		values[code] = float64(times)
 	}
 	b.record(ofCounts, name, 0, values)

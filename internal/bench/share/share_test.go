@@ -1,60 +1,14 @@
 package share
 
 import (
-	"encoding/binary"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/test/smbtest"
 )
-
-// frame is one of connection 0.
-func frame(toServer bool, command uint16, number uint64, status uint32, size int) *smbtest.Frame {
-	data := make([]byte, 64+size)
-	data[0] = 0xfe
-	binary.LittleEndian.PutUint32(data[8:], status)
-	binary.LittleEndian.PutUint16(data[12:], command)
-	binary.LittleEndian.PutUint64(data[24:], number)
-	return &smbtest.Frame{ToServer: toServer, Data: data}
-}
-
-// TestCounter: requests sent at once count as one round trip, a request after an answer counts as another, and an
-// interim answer does not count.
-func TestCounter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const trip = 10 * time.Millisecond
-		c := &counter{oneWay: trip / 2, sent: map[[2]uint64]request{}}
-		ask := func(command uint16, number uint64, size int) { c.look(frame(true, command, number, 0, size)) }
-		answer := func(command uint16, number uint64, status uint32) { c.look(frame(false, command, number, status, 8)) }
-		ask(smbtest.Create, 1, 8)
-		answer(smbtest.Create, 1, 0)
-		ask(smbtest.Create, 2, 8) // before the answer has arrived
-		require.Equal(t, 0, c.roundTrips())
-		time.Sleep(trip / 2)
-		require.Equal(t, 1, c.roundTrips())
-		ask(smbtest.Write, 3, piece+48)
-		ask(smbtest.Write, 4, 100)
-		answer(smbtest.Create, 2, 0)
-		time.Sleep(trip)
-		answer(smbtest.Write, 3, pending)
-		answer(smbtest.Write, 4, 0)
-		time.Sleep(trip)
-		require.Equal(t, 2, c.roundTrips())
-		answer(smbtest.Write, 3, 0)
-		answer(smbtest.Write, 9, 0) // an answer without a request
-		ask(smbtest.Flush, 5, 8)
-		require.Equal(t, 5, c.requests())
-		require.Equal(t, map[string]int{"create": 2, "write": 2, "flush": 1}, c.each())
-		require.Equal(t, []time.Duration{2 * trip}, c.took(), "only those of whole pieces count")
-		answer(smbtest.Flush, 5, 0)
-		c.settle()
-		require.Equal(t, 3, c.roundTrips())
-	})
-}
 
 func TestJudge(t *testing.T) {
 	require.Nil(t, judge(make([]time.Duration, window-1)))

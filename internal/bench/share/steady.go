@@ -66,7 +66,7 @@ func (b *bench) steadiness(ctx context.Context) error {
 			{"backup, somebody stores large files", pool, uploads,
 				func(ctx context.Context) error { _, err := other(ctx); return err }},
 		} {
-			c := watch(p, 0)
+			c := smbtest.Watch(p, 0)
 			if err := beside(ctx, one.beside, func(ctx context.Context) error {
 				for range 4 {
 					if _, err := l.put(ctx, one.store, len(l.files), one.at); err != nil {
@@ -77,7 +77,7 @@ func (b *bench) steadiness(ctx context.Context) error {
 			}); err != nil {
 				return fmt.Errorf("%s: %w", one.name, err)
 			}
-			b.record(ofSteadiness, one.name, round, judge(c.took()))
+			b.record(ofSteadiness, one.name, round, judge(c.Took()))
 		}
 	}
 	return nil

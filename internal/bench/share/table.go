@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/bench/kit"
+	"github.com/tidemark-backup/tidemark/internal/test/smbtest"
 )
 
 // number writes three digits.
@@ -61,7 +62,7 @@ func (b *bench) countsTable() string {
 	lines := [][]string{{"", "requests", "waited for in a row", "which"}}
 	for _, name := range b.Cases(ofCounts) {
 		var which []string
-		for _, command := range commandNames() {
+		for _, command := range smbtest.CommandNames() {
 			if n := b.Value(ofCounts, name, command); !math.IsNaN(n) {
 				which = append(which, number(n)+" "+command)
 			}

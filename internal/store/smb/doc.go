@@ -2,11 +2,11 @@
 //
 // # Sessions
 //
-// A Store keeps a few sessions, each with its own TCP connection, dialled on demand. A file is moved in pieces of at
-// most 1 MiB, several of them in flight, which fills a line of 15 ms. A session ends as a whole when its connection
-// breaks, when no byte moves on it for Patience.Request while an answer is due, or when the server has forgotten it.
-// Its operations start again on another session, with growing waits, until Patience.Outage is over. Echo keeps an idle
-// session alive.
+// A Store keeps a few sessions, each with its own TCP connection, dialled on demand: an operation waits for the first
+// only. A file is moved in pieces of at most 1 MiB, several of them in flight, which fills a line of 15 ms. A session
+// ends as a whole when its connection breaks, when no byte moves on it for Patience.Request while an answer is due, or
+// when the server has forgotten it. Its operations start again on another session, with growing waits, until
+// Patience.Outage is over. Echo keeps an idle session alive.
 //
 // # Writing a file
 //

@@ -121,6 +121,15 @@ func (f *file) sync(ctx context.Context) error {
 	return unaltered(f.hold, f.store.flush(ctx, f.hold, func(*smb2.Share) error { return f.smb.Sync() }))
 }
 
+// stat describes the open file.
+func (f *file) stat(ctx context.Context) (info fs.FileInfo, err error) {
+	err = f.store.metadata(ctx, f.hold, func(*smb2.Share) (err error) {
+		info, err = f.smb.Stat()
+		return err
+	})
+	return info, unaltered(f.hold, err)
+}
+
 // write writes all of data, several pieces concurrently.
 func (f *file) write(ctx context.Context, data []byte) error {
 	return f.each(ctx, iopolicy.Write, len(data), func(from, to int) (int, error) {
@@ -204,25 +213,28 @@ func (f *file) each(ctx context.Context, kind iopolicy.Kind, total int, move fun
 	return group.Wait()
 }
 
+// request reads p, or as much of it as the gate allows at once, from offset off. It returns how much it asked for.
+func (f *file) request(ctx context.Context, off int64, p []byte) (n, asked int, err error) {
+	op := iopolicy.Op{Kind: iopolicy.Read, Bytes: len(p), Certain: true}
+	n, err = f.store.pass.Do(ctx, op, func(bound int) (n int, err error) {
+		if bound > 0 {
+			p = p[:min(bound, len(p))]
+		}
+		err = f.hold.Do(ctx, func(*smb2.Share) (err error) {
+			n, err = f.smb.ReadAt(p, off)
+			return err
+		})
+		return n, unaltered(f.hold, err)
+	})
+	return n, len(p), err
+}
+
 // readEnd fills p from offset off up to the end of the file, with one request at a time. The file is expected to end
 // one byte before p is full: a read that stops there saves the request that would confirm the end.
 func (f *file) readEnd(ctx context.Context, off int64, p []byte) (int, error) {
 	done := 0
 	for done < len(p) {
-		asked := 0
-		op := iopolicy.Op{Kind: iopolicy.Read, Bytes: len(p) - done, Certain: true}
-		n, err := f.store.pass.Do(ctx, op, func(bound int) (n int, err error) {
-			q := p[done:min(done+session.Piece, len(p))]
-			if bound > 0 {
-				q = q[:min(bound, len(q))]
-			}
-			asked = len(q)
-			err = f.hold.Do(ctx, func(*smb2.Share) (err error) {
-				n, err = f.smb.ReadAt(q, off+int64(done))
-				return err
-			})
-			return n, unaltered(f.hold, err)
-		})
+		n, asked, err := f.request(ctx, off+int64(done), p[done:min(done+session.Piece, len(p))])
 		done += n
 		if paced := store.Paced(ctx, store.Download, n); paced != nil {
 			return done, paced

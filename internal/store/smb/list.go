@@ -19,11 +19,15 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/smb/session"
 )
 
-// batch is how many entries of a folder one operation reads. The server may send fewer.
-const batch = 512
+const (
+	// batch is how many entries of a folder one operation reads. The server may send fewer.
+	batch = 512
+	// atOnce is how many folders of packs are read at the same time: half of all, since each takes three answers.
+	atOnce = 136
+)
 
 // List reads a whole folder of the kind before it yields its files, so that reading can start again after a lost
-// connection. Packs are in 257 folders; a few of them are read at a time.
+// connection. Packs are in 257 folders; half of them are read at a time.
 //
 // Leases are replaced while others list them, and a name that is replaced between two requests can be missing from the
 // result. A missed lease could cost a writer its packs. Leases are few, so the folder is read again until a reading
@@ -87,7 +91,7 @@ func (s *Store) listPacks(ctx context.Context, pass func([]store.Info) error) er
 			folders = append(folders, path.Join(store.Pack.Folder(), id))
 		}
 	}
-	for some := range slices.Chunk(folders, s.requests) {
+	for some := range slices.Chunk(folders, atOnce) {
 		found := make([][]store.Info, len(some))
 		group, ctx := errgroup.WithContext(ctx)
 		for i, folder := range some {

@@ -99,11 +99,9 @@ func (f *file) fill(ctx context.Context, name store.Name, data []byte) (store.In
 	var info fs.FileInfo
 	var both errgroup.Group // without a context: requests in flight finish
 	both.Go(func() error { return f.sync(ctx) })
-	both.Go(func() error {
-		return unaltered(f.hold, f.store.metadata(ctx, f.hold, func(*smb2.Share) (err error) {
-			info, err = f.smb.Stat()
-			return err
-		}))
+	both.Go(func() (err error) {
+		info, err = f.stat(ctx)
+		return err
 	})
 	if err := both.Wait(); err != nil {
 		return store.Info{}, err

@@ -48,7 +48,10 @@ func TestWhatIsAskedOfTheServer(t *testing.T) {
 		do   func(st *smb.Store) error
 		want map[uint16]int
 	}{
-		{"open", func(*smb.Store) error { return nil }, map[uint16]int{smbtest.Create: 1, closeFile: 1}},
+		{
+			"open", func(*smb.Store) error { return nil },
+			map[uint16]int{smbtest.Create: 1, smbtest.Read: 1, queryInfo: 1, closeFile: 1},
+		},
 		{
 			"put, the folder is new", func(st *smb.Store) error { return st.Put(t.Context(), pack(2), small) },
 			map[uint16]int{smbtest.Create: 4, smbtest.Write: 1, smbtest.Flush: 2, smbtest.SetInfo: 1, smbtest.Read: 1,

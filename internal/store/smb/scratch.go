@@ -72,7 +72,7 @@ func randomID() string {
 // below returns a store in a folder below that of s, which shares the sessions of s.
 func (s *Store) below(name string) *Store {
 	one := &Store{
-		target: s.target, inflight: s.inflight, requests: s.requests, verify: s.verify, pass: s.pass, patience: s.patience,
+		target: s.target, inflight: s.inflight, verify: s.verify, pass: s.pass, patience: s.patience,
 		outage: &store.Outage{}, pool: s.pool,
 	}
 	one.target.Path = path.Join(s.target.Path, name)

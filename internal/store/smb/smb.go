@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cloudsoda/go-smb2"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/smb/address"
@@ -60,7 +61,6 @@ const (
 type Store struct {
 	target      Target
 	inflight    int // requests in flight on one file
-	requests    int // on all sessions
 	verify      Verify
 	pass        *iopolicy.Pass
 	patience    Patience
@@ -72,6 +72,7 @@ type Store struct {
 	// the config file was seen: its absence means that the disk of the share is gone
 	known      atomic.Bool
 	witness    atomic.Pointer[fs.FileInfo] // the config file at first; nil: not seen yet
+	read       atomic.Pointer[[]byte]      // the config as it was when the store was opened, until it is asked for
 	swept      atomic.Bool                 // the removal of stale temporary files has begun
 	fans       [256]atomic.Bool            // pack folders that exist
 	background sync.WaitGroup              // see inBackground
@@ -159,7 +160,7 @@ func newStore(ctx context.Context, t Target, o Options) (*Store, error) {
 		l.Domain = secret.Domain
 	}
 	return &Store{
-		target: t, inflight: o.Inflight, requests: o.Inflight * o.Sessions, verify: o.Verify, pass: o.Pass,
+		target: t, inflight: o.Inflight, verify: o.Verify, pass: o.Pass,
 		patience: o.Patience,
 		outage:   &store.Outage{}, pool: session.NewPool(l, o.Sessions),
 	}, nil
@@ -222,6 +223,12 @@ func (s *Store) Target() Target { return s.target }
 
 // Get opens, reads and closes the file. The pieces of a long range are read concurrently.
 func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
+	if name.Kind == store.Config && store.ConnectedSince(ctx).IsZero() {
+		if data := s.read.Swap(nil); data != nil && off == 0 && len(p) == len(*data) {
+			copy(p, *data)
+			return nil
+		}
+	}
 	if err := s.get(ctx, name, off, p); err != nil {
 		return fmt.Errorf("get %s: %w", name, err)
 	}
@@ -257,6 +264,11 @@ func (s *Store) get(ctx context.Context, name store.Name, off int64, p []byte) e
 
 // Stat describes a file.
 func (s *Store) Stat(ctx context.Context, name store.Name) (info store.Info, err error) {
+	if name.Kind == store.Config && s.read.Load() != nil {
+		if was := s.witness.Load(); was != nil {
+			return store.Describe(name, *was), nil
+		}
+	}
 	if err = name.Check(); err == nil {
 		err = s.repeat(ctx, func(h *session.Hold, _ int) error {
 			found, err := s.stat(ctx, h, s.path(name))
@@ -307,23 +319,46 @@ func (s *Store) remove(ctx context.Context, name store.Name) error {
 	if err == nil && name.Kind == store.Config {
 		s.known.Store(false)
 		s.witness.Store(nil)
+		s.read.Store(nil)
 	}
 	return err
 }
 
 func (s *Store) path(name store.Name) string { return path.Join(s.target.Path, name.Path()) }
 
-// findConfig enables the check for a target that goes away.
+// findConfig enables the check for a target that goes away. It also reads the config, for the first Stat and the
+// first Get: a repository is opened with it at once, and each answer takes its time.
 func (s *Store) findConfig(ctx context.Context, h *session.Hold) error {
-	info, err := s.stat(ctx, h, s.path(store.Name{Kind: store.Config}))
-	if err == nil {
-		s.witness.Store(&info)
-		s.known.Store(true)
-	}
+	f, err := s.open(ctx, h, s.path(store.Name{Kind: store.Config}), os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	defer f.done(ctx, nil)
+	var info fs.FileInfo
+	data, n := make([]byte, 4<<10), 0 // more than a config has
+	var both errgroup.Group           // without a context: requests in flight finish
+	both.Go(func() (err error) {
+		info, err = f.stat(ctx)
+		return err
+	})
+	both.Go(func() (err error) {
+		if n, _, err = f.request(ctx, 0, data); session.Ended(ctx, err) {
+			err = nil
+		}
+		return err
+	})
+	if err := both.Wait(); err != nil {
+		return err
+	}
+	s.witness.Store(&info)
+	s.known.Store(true)
+	if data = data[:n]; int64(n) == info.Size() {
+		s.read.Store(&data)
+	}
+	return nil
 }
 
 func (s *Store) sawConfig(name store.Name) {

@@ -12,12 +12,18 @@ import (
 // Pool keeps the sessions of one user on one share. A slot holds a live session, a dead one or none.
 type Pool struct {
 	login Login
+	ahead sync.WaitGroup // sessions that are dialled while others are used
+	stop  context.Context
+	end   context.CancelFunc // ends stop, with which they end
 	mu    sync.Mutex
 	slots []*slot
 	done  bool
 	begun bool // a session was started: logon and protection were accepted
 	again int  // refusals that were retried since the last session began
 }
+
+// aheadAgain is how long a slot is left alone after a session was dialled for it that nothing waits for.
+const aheadAgain = 10 * time.Second
 
 // refusals is how many refusals in a row are retried after the first logon succeeded, since a bit may have been changed
 // on the way. They are few, because the password may have been changed, and servers lock accounts.
@@ -29,6 +35,7 @@ type slot struct {
 	why   error         // its error
 	live  *Session      // guarded by pool.mu
 	users int           // guarded by pool.mu
+	ahead time.Time     // when a session was dialled last that nothing waits for; guarded by pool.mu
 }
 
 // NewPool returns a pool of up to size sessions, which are dialled on demand.
@@ -36,6 +43,7 @@ func NewPool(l Login, sessions int) *Pool {
 	l.server = &server{known: remember(l)}
 	l.server.answered()
 	p := &Pool{login: l}
+	p.stop, p.end = context.WithCancel(context.Background())
 	l.server.drop = p.drop
 	for range sessions {
 		p.slots = append(p.slots, &slot{turn: make(chan struct{}, 1)})
@@ -57,10 +65,10 @@ func (h *Hold) Release() {
 	h.slot.users--
 }
 
-// Get returns the session with the fewest users. For an empty slot it dials, and instead of a session that is older
-// than store.ConnectedSince.
+// Get returns the session with the fewest users. If all are in use it begins another one, and does not wait for it. It
+// dials where there is none, and instead of a session that is older than store.ConnectedSince.
 func (p *Pool) Get(ctx context.Context) (*Hold, error) {
-	s, err := p.choose()
+	s, err := p.choose(store.ConnectedSince(ctx).IsZero())
 	if err != nil {
 		return nil, err
 	}
@@ -95,21 +103,36 @@ func (p *Pool) Any() *Hold { return p.Other(&Hold{}) }
 // alive is called under pool.mu.
 func (s *slot) alive() bool { return s.live != nil && s.live.ctx.Err() == nil }
 
-func (p *Pool) choose() (*slot, error) {
+// choose adds a user to a slot. With ready it prefers one that has a session.
+func (p *Pool) choose(ready bool) (*slot, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.done {
 		return nil, ErrClosed
 	}
-	var best *slot
+	var best, living *slot
 	for _, s := range p.slots {
-		better := best == nil || s.users < best.users || (s.users == best.users && s.alive() && !best.alive())
-		if better {
+		if best == nil || s.users < best.users || (s.users == best.users && s.alive() && !best.alive()) {
 			best = s
 		}
+		if s.alive() && (living == nil || s.users < living.users) {
+			living = s
+		}
+	}
+	if ready && living != nil && living != best {
+		p.begin(best)
+		best = living
 	}
 	best.users++
 	return best, nil
+}
+
+// begin dials a session that nothing waits for. It is called under p.mu.
+func (p *Pool) begin(s *slot) {
+	if time.Since(s.ahead) > aheadAgain {
+		s.ahead = time.Now()
+		p.ahead.Go(func() { _, _ = p.connect(p.stop, s) }) // an error is that of the next user, or goes
+	}
 }
 
 // connect returns the session of a slot. It dials if that is dead or missing.
@@ -182,6 +205,7 @@ func (p *Pool) Abort() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done = true
+	p.end()
 	p.killAll(ErrClosed)
 }
 
@@ -203,8 +227,10 @@ func (p *Pool) killAll(why error) {
 
 // Close ends all sessions. Requests in flight fail.
 func (p *Pool) Close() {
+	defer p.ahead.Wait()
 	p.mu.Lock()
 	p.done = true
+	p.end()
 	var idle []*Session
 	for _, s := range p.slots {
 		switch {

@@ -125,8 +125,8 @@ func dial(ctx context.Context, l Login) (*Session, error) {
 		w.step = l.TCP.Write
 	}
 	d := &smb2.Dialer{
-		// Enough for the requests on two files and some small ones. A credit is 64 KiB.
-		MaxCreditBalance: uint16(min(2*l.Inflight*(Piece>>16)+32, 8192)),
+		// The most that a server grants by default. A credit is 64 KiB, and the list of a folder takes 16 of them.
+		MaxCreditBalance: 8192,
 		Negotiator:       smb2.Negotiator{RequireMessageSigning: l.Protection != AsOffered},
 		Initiator:        who,
 	}

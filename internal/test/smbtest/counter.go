@@ -1,12 +1,10 @@
-package share
+package smbtest
 
 import (
 	"encoding/binary"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/tidemark-backup/tidemark/internal/test/smbtest"
 )
 
 const (
@@ -14,6 +12,8 @@ const (
 	pending = 0x103
 	// codes is how many commands the protocol has, from [MS-SMB2] 2.2.1.2.
 	codes = 0x13
+	// wholePiece is a write of at least so many bytes.
+	wholePiece = 1 << 20
 )
 
 // commandName is the name of a command in the tables.
@@ -43,8 +43,8 @@ func commandName(code uint16) string {
 	return "other"
 }
 
-// commandNames are all of them.
-func commandNames() (names []string) {
+// CommandNames are all of them.
+func CommandNames() (names []string) {
 	for code := range uint16(codes) {
 		if name := commandName(code); !slices.Contains(names, name) {
 			names = append(names, name)
@@ -53,8 +53,8 @@ func commandNames() (names []string) {
 	return names
 }
 
-// counter counts the frames that pass a proxy, which delays all frames equally.
-type counter struct {
+// Counter counts the frames that pass a proxy, which delays all frames equally.
+type Counter struct {
 	oneWay time.Duration
 
 	mu      sync.Mutex
@@ -78,16 +78,16 @@ type arrival struct {
 	depth int
 }
 
-// watch makes a counter of what passes p from now on.
-func watch(p *smbtest.Proxy, roundTrip time.Duration) *counter {
-	c := &counter{oneWay: roundTrip / 2, sent: map[[2]uint64]request{}}
+// Watch makes a Counter of what passes p from now on.
+func Watch(p *Proxy, roundTrip time.Duration) *Counter {
+	c := &Counter{oneWay: roundTrip / 2, sent: map[[2]uint64]request{}}
 	p.Filter(c.look)
 	return c
 }
 
-func (c *counter) look(f *smbtest.Frame) smbtest.Verdict {
+func (c *Counter) look(f *Frame) Verdict {
 	if !f.Clear() || int(f.Command()) >= codes {
-		return smbtest.Pass
+		return Pass
 	}
 	now := time.Now()
 	c.mu.Lock()
@@ -95,23 +95,23 @@ func (c *counter) look(f *smbtest.Frame) smbtest.Verdict {
 	key := [2]uint64{uint64(f.Connection), f.Message()}
 	if f.ToServer {
 		c.asked[f.Command()]++
-		c.sent[key] = request{now, c.waited(now) + 1, f.Command() == smbtest.Write && len(f.Data) > piece}
-		return smbtest.Pass
+		c.sent[key] = request{now, c.waited(now) + 1, f.Command() == Write && len(f.Data) > wholePiece}
+		return Pass
 	}
 	r, known := c.sent[key]
 	if !known || binary.LittleEndian.Uint32(f.Data[8:]) == pending {
-		return smbtest.Pass
+		return Pass
 	}
 	delete(c.sent, key)
 	c.arrived = append(c.arrived, arrival{now.Add(c.oneWay), r.depth})
 	if r.whole {
 		c.writes = append(c.writes, now.Sub(r.at))
 	}
-	return smbtest.Pass
+	return Pass
 }
 
 // waited returns how many sequential answers were awaited up to a moment. c.mu is held.
-func (c *counter) waited(now time.Time) int {
+func (c *Counter) waited(now time.Time) int {
 	n := 0
 	for ; n < len(c.arrived) && !c.arrived[n].at.After(now); n++ {
 		c.depth = max(c.depth, c.arrived[n].depth)
@@ -120,15 +120,15 @@ func (c *counter) waited(now time.Time) int {
 	return c.depth
 }
 
-// roundTrips is how many answers in a row have been waited for so far.
-func (c *counter) roundTrips() int {
+// RoundTrips is how many answers in a row have been waited for so far.
+func (c *Counter) RoundTrips() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.waited(time.Now())
 }
 
-// each returns how many requests of each command there were; those with which sessions begin and end count together.
-func (c *counter) each() map[string]int {
+// Each returns how many requests of each command there were; those with which sessions begin and end count together.
+func (c *Counter) Each() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := map[string]int{}
@@ -140,31 +140,31 @@ func (c *counter) each() map[string]int {
 	return out
 }
 
-// requests returns how many requests there were.
-func (c *counter) requests() (n int) {
-	for _, times := range c.each() {
+// Requests returns how many requests there were.
+func (c *Counter) Requests() (n int) {
+	for _, times := range c.Each() {
 		n += times
 	}
 	return n
 }
 
-// settle waits until every request is answered and no frame has arrived for a while.
-func (c *counter) settle() {
+// Settle waits until every request is answered and no frame has arrived for a while.
+func (c *Counter) Settle() {
 	for calm := 0; calm < 3; {
-		before := c.requests()
+		before := c.Requests()
 		time.Sleep(2 * c.oneWay)
 		c.mu.Lock()
 		open := len(c.sent)
 		c.mu.Unlock()
 		calm++
-		if open > 0 || c.requests() != before {
+		if open > 0 || c.Requests() != before {
 			calm = 0
 		}
 	}
 }
 
-// took returns how long the writes of whole pieces took, in the order in which they ended.
-func (c *counter) took() []time.Duration {
+// Took returns how long the writes of whole pieces took, in the order in which they ended.
+func (c *Counter) Took() []time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.writes)
