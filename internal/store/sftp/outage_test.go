@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/retry"
@@ -290,4 +291,33 @@ func TestAListOfSomePacksIsNoList(t *testing.T) {
 	require.NoError(t, list())
 	require.NoError(t, os.Chmod(filepath.Join(folder, store.Pack.Folder()), 0))
 	require.ErrorIs(t, list(), store.ErrDenied)
+}
+
+// TestAServerThatAllowsOneChannel: the limit of a server is no failure.
+func TestAServerThatAllowsOneChannel(t *testing.T) {
+	s := sftptest.Start(t)
+	s.Kill()
+	s.Offer(true, "MaxSessions 1")
+	s.Run()
+	t.Setenv("PATH", s.Bin+":/usr/bin:/bin")
+	st := overSSH(t, s.Folder)
+	var group errgroup.Group
+	for i := range 32 {
+		group.Go(func() error {
+			name := store.Name{Kind: store.Pack, ID: fmt.Sprintf("%02x01", i)}
+			data, back := storetest.Pattern(100_000, uint64(i)), make([]byte, 100_000)
+			if err := st.Put(t.Context(), name, data); err != nil {
+				return err
+			}
+			if err := st.Get(t.Context(), name, 0, back); err != nil {
+				return err
+			}
+			if !bytes.Equal(back, data) {
+				return fmt.Errorf("%s differs", name)
+			}
+			return nil
+		})
+	}
+	require.NoError(t, group.Wait())
+	require.Equal(t, 1, st.KillChannels())
 }

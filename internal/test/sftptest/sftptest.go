@@ -125,15 +125,15 @@ func (s *Server) Accept(yes bool) {
 	require.NoError(s.t, os.Rename(s.path(from), s.path(to)))
 }
 
-// Offer makes the server offer SFTP, or not, from its next start.
-func (s *Server) Offer(yes bool) {
+// Offer makes the server offer SFTP, or not, from its next start, with further lines of its configuration.
+func (s *Server) Offer(yes bool, further ...string) {
 	lines := []string{"Port " + s.port, "ListenAddress 127.0.0.1", "HostKey " + s.path("host"),
 		"AuthorizedKeysFile " + s.path("user.pub"), "PidFile none", "StrictModes no", "UsePAM no", "PermitRootLogin yes",
 		"PasswordAuthentication no"}
 	if yes {
 		lines = append(lines, "Subsystem sftp internal-sftp") // not by the shell of the user, which may read any file
 	}
-	s.write("sshd_config", lines...)
+	s.write("sshd_config", append(lines, further...)...)
 }
 
 // Port returns the port of the server, which its host in ssh_config implies.
