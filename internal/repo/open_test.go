@@ -3,6 +3,7 @@ package repo_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math/rand/v2"
@@ -236,9 +237,11 @@ func TestDamagedSlotHidesNoOther(t *testing.T) {
 	r := fresh(t, st)
 	slots, err := r.Slots(t.Context())
 	require.NoError(t, err)
+	var damaged string
 	for _, s := range slots {
 		if s.Slot.Method == keyfile.KeyFile {
-			name := store.Name{Kind: store.Key, ID: s.ID.String()}
+			damaged = s.ID.String()
+			name := store.Name{Kind: store.Key, ID: damaged}
 			require.NoError(t, st.Put(t.Context(), name, bytesOf(t, st, name)[:40]))
 		}
 	}
@@ -246,6 +249,12 @@ func TestDamagedSlotHidesNoOther(t *testing.T) {
 	_, err = repo.Open(t.Context(), st, repo.OpenOptions{Unlock: repo.UnlockWith(machineKey())})
 	require.ErrorIs(t, err, repo.ErrWrongKey)
 	require.ErrorIs(t, err, format.ErrCorrupt, "the damage is reported too: it may be the cause")
+	require.ErrorContains(t, err, "put the file keys/"+damaged+" back")
+
+	none := errors.New("there is no terminal to ask for another key")
+	_, err = repo.Open(t.Context(), st, repo.OpenOptions{Unlock: func(*keyfile.Slot) ([]byte, error) { return nil, none }})
+	require.ErrorIs(t, err, none)
+	require.ErrorContains(t, err, "put the file keys/"+damaged+" back", "it may be the key of this machine")
 
 	slots, err = r.Slots(t.Context())
 	require.NoError(t, err)

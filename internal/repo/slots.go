@@ -162,7 +162,7 @@ func unlock(found foundSlots, opt OpenOptions, conf []byte) (unlocked, error) {
 		}
 		secret, err := opt.Unlock(s.Slot)
 		if err != nil {
-			return unlocked{}, err
+			return unlocked{}, fmt.Errorf("%w%s", err, damagedIn(found.slots))
 		}
 		if secret == nil || !found.spend.allows(s) {
 			continue
@@ -233,9 +233,19 @@ func whyLocked(slots []Slot, damage, forged error) error {
 	case forged != nil:
 		return fmt.Errorf("%w; put the file config and the folder keys back from a copy of the repository", forged)
 	case damage != nil:
-		return fmt.Errorf("%w; a key slot cannot be read: %w%s", ErrWrongKey, damage, keysIn(slots))
+		return fmt.Errorf("%w; a key slot cannot be read: %w%s%s", ErrWrongKey, damage, damagedIn(slots), keysIn(slots))
 	}
 	return fmt.Errorf("%w%s", ErrWrongKey, keysIn(slots))
+}
+
+// damagedIn names the damaged slots, one of which may be that of a key that was tried.
+func damagedIn(slots []Slot) (text string) {
+	for i := range slots {
+		if slots[i].Damaged() {
+			text += fmt.Sprintf("; a key is damaged: put the file keys/%s back from a copy of the repository", slots[i].ID)
+		}
+	}
+	return text
 }
 
 // keysIn lists the keys that open the repository. A slot may have been deleted, so that its key is none of them.
