@@ -205,6 +205,7 @@ func TestOpenErrors(t *testing.T) {
 	require.NoError(t, st.Put(t.Context(), config, newer))
 	_, err = repo.Open(t.Context(), st, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase("right"))})
 	require.ErrorIs(t, err, format.ErrUnsupported)
+	require.ErrorContains(t, err, "the file config is damaged")
 
 	require.NoError(t, st.Put(t.Context(), config, good))
 	for _, name := range names(t, st, store.Key) {
