@@ -168,7 +168,7 @@ func (a *app) shareOptions(t smb.Target) smb.Options {
 	s := a.spec.Share()
 	o := smb.Options{
 		Credentials: func(ctx context.Context) (smb.Secret, error) { return a.logon.Secret(ctx, t) },
-		Sessions:    a.sessions(),
+		Parallel:    smb.Parallel{Sessions: a.sessions()},
 		Patience: smb.Patience{Notify: func(err error) {
 			a.print.Note(fmt.Sprintf("%v; trying again", err))
 		}, Back: func() { a.print.Note(t.Host + " is back") }},

@@ -197,7 +197,7 @@ func (b *bench) line(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	single, err := b.open(ctx, p.Port, "line-single", smb.Options{Sessions: 1, Inflight: 1})
+	single, err := b.open(ctx, p.Port, "line-single", smb.Options{Parallel: smb.Parallel{Sessions: 1, Inflight: 1}})
 	if err != nil {
 		return err
 	}

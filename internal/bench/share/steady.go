@@ -36,7 +36,8 @@ func (b *bench) steadiness(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	single, err := b.open(ctx, p.Port, "steady-single", smb.Options{Protection: smb.AsOffered, Sessions: 1, Inflight: 1})
+	single, err := b.open(ctx, p.Port, "steady-single",
+		smb.Options{Protection: smb.AsOffered, Parallel: smb.Parallel{Sessions: 1, Inflight: 1}})
 	if err != nil {
 		return err
 	}

@@ -247,7 +247,7 @@ func attacks() map[string]attack {
 func (h *shelf) open(request time.Duration) (st *smb.Store) {
 	h.t.Helper()
 	o := smb.Options{
-		Protection: smb.AsOffered, Sessions: 2, Credentials: password(smbtest.Password),
+		Protection: smb.AsOffered, Parallel: of(2), Credentials: password(smbtest.Password),
 		Patience: smb.Patience{Request: request, Outage: 20 * time.Second, Idle: time.Hour},
 	}
 	require.Eventually(h.t, func() (ok bool) {
@@ -413,7 +413,7 @@ func (h *shelf) strikeDisk(st *smb.Store, o operation, verdict smbtest.Verdict, 
 func TestCalledOffByAnother(t *testing.T) {
 	h := newShelf(t, "")
 	st, err := smb.Open(t.Context(), through(h.proxy, h.server),
-		smb.Options{Protection: smb.AsOffered, Sessions: 1, Credentials: password(smbtest.Password)})
+		smb.Options{Protection: smb.AsOffered, Parallel: of(1), Credentials: password(smbtest.Password)})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, st.Close()) }()
 	smb.Settle(st)

@@ -134,7 +134,7 @@ func TestServerKilledAndRestarted(t *testing.T) {
 
 func TestOneSessionKilled(t *testing.T) {
 	s := smbtest.Start(t, smbtest.Config{})
-	st := create(t, target(s, ""), smb.Options{Sessions: 3})
+	st := create(t, target(s, ""), smb.Options{Parallel: of(3)})
 	var w writer
 	rng := rand.New(rand.NewPCG(1, 2))
 	var mu sync.Mutex
@@ -157,7 +157,7 @@ func TestOneSessionKilled(t *testing.T) {
 func TestIdleSessionsEndedByTheServer(t *testing.T) {
 	t.Parallel()
 	s := smbtest.Start(t, smbtest.Config{})
-	st := create(t, target(s, ""), smb.Options{Sessions: 2, Patience: smb.Patience{Outage: -1}})
+	st := create(t, target(s, ""), smb.Options{Parallel: of(2), Patience: smb.Patience{Outage: -1}})
 	var w writer
 	w.run(t.Context(), st, 0, 8, nil)
 	require.Empty(t, w.errs)
@@ -176,8 +176,9 @@ func TestDeadtime(t *testing.T) {
 		t.Skip("takes minutes, since smbd counts its deadtime in minutes: set TIDEMARK_SMB_DEADTIME=1")
 	}
 	s := smbtest.Start(t, smbtest.Config{Global: []string{"deadtime = 1"}})
-	st := create(t, target(s, ""), smb.Options{Sessions: 2, Patience: smb.Patience{Outage: -1, Idle: time.Hour}})
-	kept := create(t, target(s, ""), smb.Options{Sessions: 1, Patience: smb.Patience{Outage: -1, Idle: 5 * time.Second}})
+	st := create(t, target(s, ""), smb.Options{Parallel: of(2), Patience: smb.Patience{Outage: -1, Idle: time.Hour}})
+	kept := create(t, target(s, ""), 
+		smb.Options{Parallel: of(1), Patience: smb.Patience{Outage: -1, Idle: 5 * time.Second}})
 	var w writer
 	w.run(t.Context(), st, 0, 8, nil)
 	for range 20 {
@@ -442,7 +443,7 @@ func TestShortOutagesOnASlowLine(t *testing.T) {
 	p := smbtest.NewProxy(t, s.Addr(), 0)
 	const pieces, breaks, slow = 10, 3, 150 * time.Millisecond
 	st := create(t, through(p, s),
-		smb.Options{Protection: smb.AsOffered, Sessions: 1, Patience: smb.Patience{Outage: pieces * slow / 2}})
+		smb.Options{Protection: smb.AsOffered, Parallel: of(1), Patience: smb.Patience{Outage: pieces * slow / 2}})
 	var writes, broken atomic.Int64
 	p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
 		if !f.Is(smbtest.Write, true) {
@@ -598,7 +599,7 @@ func TestSilentServerIsGivenUp(t *testing.T) {
 	s := smbtest.Start(t, smbtest.Config{})
 	p := smbtest.NewProxy(t, s.Addr(), 0)
 	const patience = 2 * time.Second
-	st, err := smb.Open(t.Context(), through(p, s), smb.Options{Protection: smb.AsOffered, Sessions: 2,
+	st, err := smb.Open(t.Context(), through(p, s), smb.Options{Protection: smb.AsOffered, Parallel: of(2),
 		Credentials: password(smbtest.Password),
 		Patience:    smb.Patience{Request: patience, Silence: 2 * patience}})
 	require.NoError(t, err)
@@ -638,7 +639,7 @@ func TestRequestsAreNoSignOfLife(t *testing.T) {
 	s := smbtest.Start(t, smbtest.Config{})
 	p := smbtest.NewProxy(t, s.Addr(), 0)
 	const patience = time.Second
-	st := create(t, through(p, s), smb.Options{Protection: smb.AsOffered, Sessions: 1,
+	st := create(t, through(p, s), smb.Options{Protection: smb.AsOffered, Parallel: of(1),
 		Patience: smb.Patience{Request: patience, Outage: -1}})
 	require.NoError(t, st.Put(t.Context(), snapshot(1), []byte("x")))
 	smb.Settle(st)
@@ -684,7 +685,7 @@ func TestOutageIsReportedOnce(t *testing.T) {
 	var mu sync.Mutex
 	var reported []string
 	back := 0
-	st := create(t, through(p, s), smb.Options{Protection: smb.AsOffered, Sessions: 8, Patience: smb.Patience{
+	st := create(t, through(p, s), smb.Options{Protection: smb.AsOffered, Parallel: of(8), Patience: smb.Patience{
 		Notify: func(err error) {
 			mu.Lock()
 			defer mu.Unlock()

@@ -89,7 +89,7 @@ func BenchmarkPutOverDelay(b *testing.B) {
 	s := smbtest.Start(b, smbtest.Config{})
 	p := smbtest.NewProxy(b, s.Addr(), 15*time.Millisecond)
 	pool := create(b, through(p, s), smb.Options{})
-	single := create(b, through(p, s), smb.Options{Sessions: 1, Inflight: 1})
+	single := create(b, through(p, s), smb.Options{Parallel: smb.Parallel{Sessions: 1, Inflight: 1}})
 	data := bodies()
 	putAll(b, pool, data, 4)
 	var ratios, rates []float64

@@ -48,7 +48,7 @@ func TestLoweredDialect(t *testing.T) {
 		require.ErrorIs(t, err, store.ErrTemporary)
 
 		p.Filter(always(smbtest.Pass))
-		st := create(t, through(p, s), smb.Options{Protection: protection, Sessions: 1})
+		st := create(t, through(p, s), smb.Options{Protection: protection, Parallel: of(1)})
 		require.NoError(t, st.Put(t.Context(), pack(1), []byte("x")))
 		smb.Settle(st)
 		changed := atomic.Int64{}

@@ -125,7 +125,7 @@ func TestChangedBitsOfALogon(t *testing.T) {
 			for number := range 4 { // negotiate, two messages of the logon, the share
 				t.Run(fmt.Sprintf("%s, message %d, to the server: %v", way, number, toServer), func(t *testing.T) {
 					p := smbtest.NewProxy(t, s.Addr(), 0)
-					st := create(t, through(p, s), smb.Options{Sessions: 1, Protection: protection,
+					st := create(t, through(p, s), smb.Options{Parallel: of(1), Protection: protection,
 						Patience: smb.Patience{Request: time.Second}})
 					p.CutAll()
 					seen := atomic.Int64{}

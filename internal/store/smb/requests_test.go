@@ -119,7 +119,7 @@ func TestEndOfReadingBlocksNoRequest(t *testing.T) {
 	s := smbtest.Start(t, smbtest.Config{})
 	p := smbtest.NewProxy(t, s.Addr(), 0)
 	st := create(t, through(p, s),
-		smb.Options{Protection: smb.Signed, Sessions: 1, Patience: smb.Patience{Request: 5 * time.Second, Outage: -1}})
+		smb.Options{Protection: smb.Signed, Parallel: of(1), Patience: smb.Patience{Request: 5 * time.Second, Outage: -1}})
 	for name, do := range map[string]func() error{
 		"put": func() error { return st.Put(t.Context(), pack(1), []byte("x")) },
 		"get": func() error { return st.Get(t.Context(), pack(2), 0, make([]byte, 1)) },
@@ -154,7 +154,7 @@ func TestReplacingWaitsForReaders(t *testing.T) {
 	s := smbtest.Start(t, smbtest.Config{})
 	p := smbtest.NewProxy(t, s.Addr(), 0)
 	st := create(t, through(p, s),
-		smb.Options{Protection: smb.Signed, Sessions: 1, Patience: smb.Patience{Request: time.Second}})
+		smb.Options{Protection: smb.Signed, Parallel: of(1), Patience: smb.Patience{Request: time.Second}})
 	lease := store.Name{Kind: store.Lease, ID: "01"}
 	require.NoError(t, st.Put(t.Context(), lease, []byte("x")))
 	smb.Settle(st)
@@ -192,7 +192,7 @@ func TestSweepBlocksNoRequest(t *testing.T) {
 		}
 		return smbtest.Pass
 	})
-	st := create(t, through(p, s), smb.Options{Protection: smb.Signed, Sessions: 1})
+	st := create(t, through(p, s), smb.Options{Protection: smb.Signed, Parallel: of(1)})
 	require.NoError(t, st.Put(t.Context(), pack(1), []byte("x")))
 	<-listed
 	close(leave)

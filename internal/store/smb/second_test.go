@@ -18,7 +18,7 @@ func TestSecondLook(t *testing.T) {
 	t.Parallel()
 	s := smbtest.Start(t, smbtest.Config{})
 	p := smbtest.NewProxy(t, s.Addr(), 0)
-	st := create(t, through(p, s), smb.Options{Protection: smb.AsOffered, Sessions: 2})
+	st := create(t, through(p, s), smb.Options{Protection: smb.AsOffered, Parallel: of(2)})
 	data := storetest.Pattern(100_000, 5)
 	require.NoError(t, st.Put(t.Context(), pack(1), data))
 	smb.Settle(st)

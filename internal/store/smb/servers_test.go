@@ -239,7 +239,8 @@ func TestGate(t *testing.T) {
 		return smbtest.Pass
 	})
 	st := create(t, through(p, s), smb.Options{
-		Sessions: 1, Protection: smb.Signed, Verify: smb.VerifyFull, Pass: gate.Pass(iopolicy.NewClient(iopolicy.Throttle)),
+		Parallel: of(1), Protection: smb.Signed, Verify: smb.VerifyFull,
+		Pass: gate.Pass(iopolicy.NewClient(iopolicy.Throttle)),
 	})
 	data := storetest.Pattern(3<<20, 1)
 	require.NoError(t, st.Put(t.Context(), pack(1), data))
@@ -332,7 +333,7 @@ func TestTempsOfKilledWritersAreRemoved(t *testing.T) {
 	p := smbtest.NewProxy(t, s.Addr(), 0)
 	writing := make(chan struct{})
 	var once sync.Once
-	st := create(t, through(p, s), smb.Options{Protection: smb.Signed, Sessions: 1})
+	st := create(t, through(p, s), smb.Options{Protection: smb.Signed, Parallel: of(1)})
 	p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
 		if !f.Is(smbtest.Write, true) {
 			return smbtest.Pass

@@ -26,14 +26,19 @@ import (
 type Options struct {
 	// Credentials is called once, before the first session; nil: no password.
 	Credentials func(ctx context.Context) (Secret, error)
-	Sessions    int // connections at most; 0: 4
-	Inflight    int // requests in flight on one file; 0: 8
+	Parallel    Parallel
 	Protection  Protection
 	Verify      Verify // how stored files are verified
 	Pass        *iopolicy.Pass
 	Patience    Patience
 	TCP         TCP
 	Known       string // folder that remembers the newest version of SMB of each server; "": none
+}
+
+// Parallel is how much goes on at the same time.
+type Parallel struct {
+	Sessions int // connections at most; 0: 4
+	Inflight int // requests in flight on one file; 0: 8
 }
 
 // Patience holds the timeouts.
@@ -129,11 +134,11 @@ func newStore(ctx context.Context, t Target, o Options) (*Store, error) {
 		return nil, fmt.Errorf("%w: name the user: smb://user@%s/... (guest, if the share is open to anybody)",
 			ErrTarget, t.Host)
 	}
-	if o.Sessions <= 0 {
-		o.Sessions = 4
+	if o.Parallel.Sessions <= 0 {
+		o.Parallel.Sessions = 4
 	}
-	if o.Inflight <= 0 {
-		o.Inflight = 8
+	if o.Parallel.Inflight <= 0 {
+		o.Parallel.Inflight = 8
 	}
 	if o.Patience.Request <= 0 {
 		o.Patience.Request = 30 * time.Second
@@ -149,7 +154,7 @@ func newStore(ctx context.Context, t Target, o Options) (*Store, error) {
 	}
 	l := session.Login{
 		Host: t.Host, Port: t.Port, Share: t.Share, User: t.User, Domain: t.Domain, Password: secret.Password,
-		Tickets: secret.Tickets, Protection: o.Protection, Inflight: o.Inflight, Patience: o.Patience.Request,
+		Tickets: secret.Tickets, Protection: o.Protection, Inflight: o.Parallel.Inflight, Patience: o.Patience.Request,
 		Idle: o.Patience.Idle,
 		TCP:  o.TCP, Known: o.Known,
 	}
@@ -160,9 +165,9 @@ func newStore(ctx context.Context, t Target, o Options) (*Store, error) {
 		l.Domain = secret.Domain
 	}
 	return &Store{
-		target: t, inflight: o.Inflight, verify: o.Verify, pass: o.Pass,
+		target: t, inflight: o.Parallel.Inflight, verify: o.Verify, pass: o.Pass,
 		patience: o.Patience,
-		outage:   &store.Outage{}, pool: session.NewPool(l, o.Sessions),
+		outage:   &store.Outage{}, pool: session.NewPool(l, o.Parallel.Sessions),
 	}, nil
 }
 

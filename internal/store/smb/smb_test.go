@@ -36,6 +36,9 @@ func password(p string) func(context.Context) (smb.Secret, error) {
 	return func(context.Context) (smb.Secret, error) { return smb.Secret{Password: p}, nil }
 }
 
+// of are as many connections at most.
+func of(sessions int) smb.Parallel { return smb.Parallel{Sessions: sessions} }
+
 // create makes a repository folder on a server. Unset patience is short, so that a test fails soon. The first
 // connection is tried again: a store has no patience with it, and a busy server may need more than the short time of a
 // test.

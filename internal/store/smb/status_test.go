@@ -30,7 +30,7 @@ func TestStatusesOfAServer(t *testing.T) {
 	s := smbtest.Start(t, smbtest.Config{})
 	p := smbtest.NewProxy(t, s.Addr(), 0)
 	patience := smb.Patience{Outage: -1}
-	st := create(t, through(p, s), smb.Options{Protection: smb.AsOffered, Sessions: 1, Patience: patience})
+	st := create(t, through(p, s), smb.Options{Protection: smb.AsOffered, Parallel: of(1), Patience: patience})
 	require.NoError(t, st.Put(t.Context(), store.Name{Kind: store.Config}, []byte("c")))
 	require.NoError(t, st.Put(t.Context(), pack(1), []byte("x")))
 	statuses := map[uint32]string{ // from [MS-ERREF] 2.3.1
@@ -69,7 +69,7 @@ func TestAllIsBeingRemoved(t *testing.T) {
 	t.Parallel()
 	s := smbtest.Start(t, smbtest.Config{})
 	p := smbtest.NewProxy(t, s.Addr(), 0)
-	st := create(t, through(p, s), smb.Options{Protection: smb.AsOffered, Sessions: 1,
+	st := create(t, through(p, s), smb.Options{Protection: smb.AsOffered, Parallel: of(1),
 		Patience: smb.Patience{Outage: -1}})
 	require.NoError(t, st.Put(t.Context(), store.Name{Kind: store.Config}, []byte("c")))
 	require.NoError(t, st.Put(t.Context(), pack(1), []byte("x")))

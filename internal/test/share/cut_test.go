@@ -251,7 +251,7 @@ func TestSessionEnded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			moments(t, uint64(len(name)), 2, fullPacks, func(t *testing.T, when moment) {
-				m, p, first := begun(t, smbtest.Config{}, smb.Options{Sessions: 3})
+				m, p, first := begun(t, smbtest.Config{}, smb.Options{Parallel: smb.Parallel{Sessions: 3}})
 				src := source(t)
 				done := m.during(p, when, m.job(src))
 				clients := m.server.Clients()

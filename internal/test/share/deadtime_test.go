@@ -27,7 +27,7 @@ func TestDeadtime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := smbtest.Start(t, smbtest.Config{Folder: testkit.RamDir(t), Global: []string{"deadtime = 1"}})
-			m := newMachine(t, s, at(s), smb.Options{Sessions: 2, Patience: patience})
+			m := newMachine(t, s, at(s), smb.Options{Parallel: smb.Parallel{Sessions: 2}, Patience: patience})
 			first, src := m.first(), source(t)
 			done, release := m.standing(nil, moment{pack: 15}, m.job(src))
 			before := len(s.Clients())

@@ -67,7 +67,7 @@ func TestTwoMachines(t *testing.T) {
 	t.Parallel()
 	s := smbtest.Start(t, smbtest.Config{Folder: testkit.RamDir(t)})
 	one := newMachine(t, s, at(s), smb.Options{})
-	two := one.another("two", smb.Options{Sessions: 2})
+	two := one.another("two", smb.Options{Parallel: smb.Parallel{Sessions: 2}})
 	equal := map[string]int{"same/a": 2 << 20, "same/b": 700_000}
 	var sources []string
 	for i := range 2 {

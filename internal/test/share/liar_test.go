@@ -221,7 +221,7 @@ func TestRenameAnswerLost(t *testing.T) {
 // among them. It ends as if nothing had happened.
 func TestAnswersToAPruneAreLost(t *testing.T) {
 	t.Parallel()
-	m, p, _ := begun(t, smbtest.Config{}, smb.Options{Sessions: 2})
+	m, p, _ := begun(t, smbtest.Config{}, smb.Options{Parallel: smb.Parallel{Sessions: 2}})
 	n := int64(1)
 	for more := true; more; n++ {
 		var answers atomic.Int64
