@@ -150,7 +150,8 @@ func readConfig(ctx context.Context, st store.Store) ([]byte, *config.Config, er
 		}
 	}
 	if errors.Is(err, format.ErrUnsupported) { // random bytes look like it
-		err = fmt.Errorf("%w; if this is the newest, the file config is damaged: put it back from a copy of the repository", err)
+		err = fmt.Errorf("%w; if this is the newest, the file config is damaged: put it back from a copy of the "+
+			"repository", err)
 	}
 	return raw, conf, err
 }

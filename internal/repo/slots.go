@@ -238,7 +238,7 @@ func whyLocked(slots []Slot, damage, forged error) error {
 	return fmt.Errorf("%w%s", ErrWrongKey, keysIn(slots))
 }
 
-// damagedIn names the damaged slots, one of which may be that of a key that was tried.
+// damagedIn names the damaged slots: one may be that of a key that was tried.
 func damagedIn(slots []Slot) (text string) {
 	for i := range slots {
 		if slots[i].Damaged() {

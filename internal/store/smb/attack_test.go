@@ -177,7 +177,7 @@ func TestDeadtime(t *testing.T) {
 	}
 	s := smbtest.Start(t, smbtest.Config{Global: []string{"deadtime = 1"}})
 	st := create(t, target(s, ""), smb.Options{Parallel: of(2), Patience: smb.Patience{Outage: -1, Idle: time.Hour}})
-	kept := create(t, target(s, ""), 
+	kept := create(t, target(s, ""),
 		smb.Options{Parallel: of(1), Patience: smb.Patience{Outage: -1, Idle: 5 * time.Second}})
 	var w writer
 	w.run(t.Context(), st, 0, 8, nil)
