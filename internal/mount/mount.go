@@ -69,7 +69,7 @@ func Serve(ctx context.Context, dir string, root view.Entry, from view.Reader, o
 		server.Serve()
 		close(served)
 	}()
-	if err := server.WaitMount(); err != nil {
+	if err := settled(server); err != nil {
 		return fmt.Errorf("mount at %s: %w", dir, errors.Join(err, server.Unmount()))
 	}
 	mounted()

@@ -93,11 +93,23 @@ func mountRoot(t *testing.T, e *kit.Engine, others bool, root func(*repo.Reposit
 	})
 	select {
 	case <-ready:
+		poll(t, m.dir)
 	case err := <-m.done:
 		m.done <- err
 		require.NoError(t, err)
 	}
 	return m
+}
+
+// poll makes the kernel learn that files of a mount are not polled. Otherwise os.Open of this process, which also
+// serves the mount, would ask that with a processor of the runtime held, and might wait for itself.
+func poll(t *testing.T, dir string) {
+	t.Helper()
+	fd, err := unix.Open(filepath.Join(dir, ".go-fuse-epoll-hack"), unix.O_RDONLY, 0) // the library has such a file
+	require.NoError(t, err)
+	_, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	require.NoError(t, err)
+	require.NoError(t, unix.Close(fd))
 }
 
 // latest is where the source is in the newest snapshot.

@@ -9,5 +9,8 @@ import (
 
 func readOnly(opt *fuse.MountOptions) { opt.Options = append(opt.Options, "ro") }
 
+// settled waits for the helper of macFUSE, which mounts in the background.
+func settled(server *fuse.Server) error { return server.WaitMount() }
+
 // detach removes a mount that is in use.
 func detach(dir string) error { return unix.Unmount(dir, unix.MNT_FORCE) }
