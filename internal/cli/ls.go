@@ -18,11 +18,12 @@ func (a *app) lsCommand() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "ls [flags] SNAPSHOT[:/PATH] [DIR...]",
 		Short: "List the contents of a snapshot",
-		Long: `Lists all objects in a snapshot, or in directories of it. For a directory named after the snapshot, only its
-direct entries are listed unless --recursive is given.
+		Long: `Lists the direct entries of the snapshot's sources, or of the directories that are named. With --recursive it
+lists their subdirectories too; for a snapshot without a directory that is all there is in it.
 
 --long shows mode, owners, size and time, and for a file that changed while it was read, how the backup handled it.`,
 		Example: `  tidemark ls latest
+  tidemark ls -R latest
   tidemark ls --long latest:/home/ann`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: a.snapshotArgs(1),
@@ -39,9 +40,12 @@ direct entries are listed unless --recursive is given.
 		if err := a.print.Report(&output.Snapshot{ID: found.ID, Snapshot: found.Snapshot}); err != nil {
 			return err
 		}
-		dirs := args[1:]
+		dirs, named := args[1:], true
 		if len(dirs) == 0 {
-			dirs, recursive = []string{""}, recursive || sub == ""
+			dirs = []string{""}
+			if !recursive && sub == "" {
+				dirs, named = found.Snapshot.Sources, false
+			}
 		}
 		names := output.Names{Users: found.Snapshot.Users, Groups: found.Snapshot.Groups}
 		for _, dir := range dirs {
@@ -49,7 +53,8 @@ direct entries are listed unless --recursive is given.
 				return a.print.Print(&output.Node{Path: path, Node: n, Names: names, Long: long, Exact: exact})
 			}
 			err := browse.List(ctx, r, found.Snapshot.Tree, join(sub, dir), recursive, show)
-			if err != nil {
+			missing := errors.Is(err, browse.ErrNotFound) || errors.Is(err, browse.ErrNotDir)
+			if err != nil && (named || !missing) { // the snapshot may lack a source of its own
 				return err
 			}
 		}
@@ -57,7 +62,7 @@ direct entries are listed unless --recursive is given.
 	}, options.GroupPolicy)
 	filter.register(c.Flags())
 	c.Flags().BoolVarP(&long, "long", "l", false, "show mode, owners, size and time")
-	c.Flags().BoolVar(&recursive, "recursive", false, "list subdirectories too")
+	c.Flags().BoolVarP(&recursive, "recursive", "R", false, "list subdirectories too")
 	c.Flags().BoolVar(&exact, "bytes", false, "with --long: show exact sizes in bytes")
 	return c
 }

@@ -44,7 +44,7 @@ func TestDomainHasItsFileSystems(t *testing.T) {
 	for _, command := range [][]string{{"backup", "--init"}, {"dsmc", "incremental"}} {
 		text, code := run(command...)
 		require.Zero(t, code, text)
-		listing, code := run("ls", "latest")
+		listing, code := run("ls", "-R", "latest")
 		require.Zero(t, code, listing)
 		for _, path := range []string{at("file"), at("in", "file"), at("in", "deep", "file"), at("folder"), at("other"),
 			at("other", "between", "file")} {
@@ -57,12 +57,12 @@ func TestDomainHasItsFileSystems(t *testing.T) {
 	// A path of its own is backed up with what is mounted in it; dsmc leaves that out.
 	text, code := run("backup", at("other"), at("out"))
 	require.Zero(t, code, text)
-	listing, _ := run("ls", "latest")
+	listing, _ := run("ls", "-R", "latest")
 	require.Contains(t, listing, at("other", "between", "file")+"\n")
 	require.Contains(t, listing, at("out", "file")+"\n")
 	text, code = run("dsmc", "i", at("other")+"/")
 	require.Zero(t, code, text)
-	listing, _ = run("ls", "latest")
+	listing, _ = run("ls", "-R", "latest")
 	require.NotContains(t, listing, at("other", "between", "file")+"\n")
 	require.Contains(t, listing, at("other", "between")+"\n", "the mount point is kept")
 	require.Equal(t, 1, strings.Count(listing, at("other", "file")+"\n"))
