@@ -181,7 +181,8 @@ func (j *Job) each(env options.Env, read options.ReadFile) ([]*Job, error) {
 	more, copyTo := j.Spec.Job().Rotate, j.Spec.Job().CopyTo
 	switch {
 	case len(more) > 0 && copyTo != "":
-		return nil, errors.New("COPYTO and ROTATE do not go together: make a job of each disk instead of ROTATE")
+		return nil, j.mistake("copy-to", 0,
+			errors.New("COPYTO and ROTATE do not go together: make a job of each disk instead of ROTATE"))
 	case copyTo != "":
 		copies, err := j.copies(copyTo, env, read)
 		if err != nil {
@@ -195,7 +196,7 @@ func (j *Job) each(env options.Env, read options.ReadFile) ([]*Job, error) {
 	for i, text := range append([]string{j.Repository}, more...) {
 		at, err := further("ROTATE", text)
 		if err != nil {
-			return nil, err
+			return nil, j.mistake("rotate", i-1, err)
 		}
 		one := *j
 		one.Group, one.Repository, one.Name = j.Name, at.String(), fmt.Sprintf("%s@%d", j.Name, i+1)
@@ -204,11 +205,22 @@ func (j *Job) each(env options.Env, read options.ReadFile) ([]*Job, error) {
 			one.Name = name
 		}
 		if slices.ContainsFunc(all, func(o *Job) bool { return o.Repository == one.Repository }) {
-			return nil, fmt.Errorf("ROTATE %s: the repository is named twice", at)
+			return nil, j.mistake("rotate", i-1, fmt.Errorf("ROTATE %s: the repository is named twice", at))
 		}
 		all = append(all, &one)
 	}
 	return all, nil
+}
+
+// mistake adds to an error the line that sets the value i of an option. The one before the first is the repository.
+func (j *Job) mistake(option string, i int, err error) error {
+	if i < 0 {
+		option, i = "repo", 0
+	}
+	if origins := j.Spec.Origins(option); i < len(origins) {
+		return &options.Error{Origin: origins[i], Err: err}
+	}
+	return err
 }
 
 // further parses the location of a further repository, from a line with this keyword.
@@ -229,19 +241,19 @@ func further(keyword, text string) (location.Location, error) {
 func (j *Job) copies(to string, env options.Env, read options.ReadFile) (*Job, error) {
 	at, err := further("COPYTO", to)
 	if err != nil {
-		return nil, err
+		return nil, j.mistake("copy-to", 0, err)
 	}
 	one := *j
 	one.Group, one.Name, one.Server, one.Copies = j.Name, j.Name+options.CopySuffix, j.Server+options.CopySuffix, true
 	one.Repository = at.String()
 	if repositoryOf(&one) == repositoryOf(j) {
-		return nil, fmt.Errorf("COPYTO %s: that is the repository of the job itself", at)
+		return nil, j.mistake("copy-to", 0, fmt.Errorf("COPYTO %s: that is the repository of the job itself", at))
 	}
 	if one.Spec, err = resolve(j.File, j.Content, one.Server, env, read); err != nil {
 		return nil, err
 	}
 	if _, err = ParseKeep(one.Spec.Job().Keep); err != nil {
-		return nil, fmt.Errorf("COPYKEEPSNAPSHOTS: %w", err)
+		return nil, j.mistake("copy-keep", 0, fmt.Errorf("COPYKEEPSNAPSHOTS: %w", err))
 	}
 	return &one, nil
 }
@@ -291,12 +303,12 @@ func (j *Job) places() error {
 	var problems []error
 	words := j.Spec.Domain()
 	if len(words) == 0 {
-		problems = append(problems, fmt.Errorf("%w: it has no sources: add a line such as DOMAIN /home", ErrIncomplete))
+		problems = append(problems, fmt.Errorf("%w: it has no sources: add a line such as 'DOMAIN /home'", ErrIncomplete))
 	} else if err := j.sources(words); err != nil {
 		problems = append(problems, err)
 	}
 	if r := j.Spec.Repository(); !r.Named {
-		problems = append(problems, fmt.Errorf("%w: it has no repository: add a line such as REPOSITORY /mnt/disk/backup",
+		problems = append(problems, fmt.Errorf("%w: it has no repository: add a line such as 'REPOSITORY /mnt/disk/backup'",
 			ErrIncomplete))
 	} else if at, err := location.Parse(r.Location); err != nil {
 		problems = append(problems, err)

@@ -72,8 +72,8 @@ func TestLoadListsEveryMistake(t *testing.T) {
 		"SERVERNAME \"g h\"" + good + "SERVERNAME i" + good + "POLICY fast\n")
 	for _, want := range []string{"job a: invalid schedule", "job b: invalid policy", "job c: invalid quiet hours",
 		"job d: invalid value of on-battery",
-		"job e: incomplete job: it has no repository: add a line such as REPOSITORY",
-		"job f: incomplete job: it has no sources: add a line such as DOMAIN", `there are several jobs "A"`,
+		"job e: incomplete job: it has no repository: add a line such as 'REPOSITORY",
+		"job f: incomplete job: it has no sources: add a line such as 'DOMAIN", `there are several jobs "A"`,
 		`invalid name of a job "g h"`, "job i: read options", `"fast" is none of`} {
 		require.ErrorContains(t, err, want)
 	}
@@ -323,6 +323,7 @@ func TestEachRepositoryOfAJobIsAJob(t *testing.T) {
 	} {
 		_, err := opens(text + "   " + line + "\n")
 		require.ErrorContains(t, err, want, line)
+		require.ErrorContains(t, err, "opt:8: ", line)
 	}
 }
 
@@ -347,11 +348,11 @@ func TestAJobThatCopies(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"default@copy", options.CopySuffix}, []string{jobs[1].Name, jobs[1].Server})
 
-	for line, text := range map[string]string{
-		"COPYTO disk/two":                              "write an absolute path",
-		"COPYTO /mnt/one":                              "that is the repository of the job itself",
-		"COPYTO /two\nROTATE /mnt/more":                "COPYTO and ROTATE do not go together",
-		"COPYTO /two\nCOPYKEEPSNAPSHOTS \"last none\"": "COPYKEEPSNAPSHOTS",
+	for line, text := range map[string]string{ // the line of the file, and what is wrong with it
+		"COPYTO disk/two":                              "opt:6: COPYTO disk/two: write an absolute path",
+		"COPYTO /mnt/one":                              "opt:6: COPYTO /mnt/one: that is the repository of the job itself",
+		"COPYTO /two\nROTATE /mnt/more":                "opt:6: COPYTO and ROTATE do not go together",
+		"COPYTO /two\nCOPYKEEPSNAPSHOTS \"last none\"": "opt:7: COPYKEEPSNAPSHOTS",
 	} {
 		_, err := opens(home + line + "\n")
 		require.ErrorContains(t, err, text)

@@ -192,6 +192,14 @@ func (s *Spec) FileOf(name string) string {
 	return one.origin[:max(0, strings.LastIndexByte(one.origin, ':'))] // "file:line"
 }
 
+// Origins returns where each value of an option was set: "file:line", an environment variable or a flag.
+func (s *Spec) Origins(name string) (all []string) {
+	for _, one := range s.settings[name] {
+		all = append(all, one.origin)
+	}
+	return all
+}
+
 // Server returns the stanza of the option file that is in effect: the one of --server-name, of DEFAULTSERVER, or the
 // first; "" if the file has none.
 func (s *Spec) Server() string { return s.server }
