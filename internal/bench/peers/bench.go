@@ -19,11 +19,12 @@ const (
 	stepNext      = "next"
 	stepRestore   = "restore"
 	stepCheck     = "check"
+	stepPrune     = "prune"
 	stepStart     = "start-up" // the last, so that the newest snapshot is one of the data until then
 )
 
 func stepNames() []string {
-	return []string{stepFirst, stepUnchanged, stepNext, stepRestore, stepCheck, stepStart}
+	return []string{stepFirst, stepUnchanged, stepNext, stepRestore, stepCheck, stepPrune, stepStart}
 }
 
 // The measurements, as tables name them.
@@ -34,10 +35,12 @@ const (
 	onNext          = "next version"
 	onRestore       = "restore"
 	onCheck         = "check"
+	onPrune         = "forget and prune"
 	onList          = "snapshots"
 	onTen           = "ten files"
 	onSizeFirst     = "repository, first" // bytes of it, not seconds
 	onSizeNext      = "repository, next"
+	onSizePruned    = "repository, pruned"
 )
 
 // measurement is one measurement of one program in one round.
@@ -97,7 +100,7 @@ func (r *round) run(ctx context.Context) error {
 		do   func(context.Context, peer, *place) error
 	}{
 		{stepFirst, r.first}, {stepUnchanged, r.unchanged}, {stepNext, r.next}, {stepRestore, r.restore},
-		{stepCheck, r.check}, {stepStart, r.startUp},
+		{stepCheck, r.check}, {stepPrune, r.prune}, {stepStart, r.startUp},
 	}
 	for _, step := range steps {
 		if !r.wanted(step.name) && step.name != stepFirst {
@@ -158,7 +161,8 @@ func (r *round) prepare(ctx context.Context) error {
 	}
 	for _, t := range r.peers {
 		at := filepath.Join(r.dir, t.name)
-		p := &place{repo: filepath.Join(at, "repo"), home: filepath.Join(at, "home"), out: filepath.Join(at, "out")}
+		p := &place{repo: filepath.Join(at, "repo"), home: filepath.Join(at, "home"), out: filepath.Join(at, "out"),
+			tree: r.root}
 		r.places[t.name] = p
 		for _, dir := range []string{p.repo, p.home, p.out} {
 			if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -179,17 +183,20 @@ func (r *round) prepare(ctx context.Context) error {
 	return nil
 }
 
-// timed runs a program and records its usage.
-func (r *round) timed(ctx context.Context, t peer, p *place, what string, cold bool, args []string) error {
+// timed runs a program, once for each list of arguments, and records its usage.
+func (r *round) timed(ctx context.Context, t peer, p *place, what string, cold bool, calls ...[]string) error {
 	if cold && r.cold {
 		if err := kit.DropCaches(ctx); err != nil {
 			return err
 		}
 	}
 	m := measurement{Data: r.Name, Peer: t.name, Round: r.number, What: what, Load: load()}
-	var err error
-	if m.usage, err = measure(ctx, t, *p, args); err != nil {
-		return err
+	for _, args := range calls {
+		u, err := measure(ctx, t, *p, args)
+		if err != nil {
+			return err
+		}
+		m.usage = m.usage.and(u)
 	}
 	r.found = append(r.found, m)
 	fmt.Fprintf(os.Stderr, "%s, round %d: %-16s %-16s %9.3f s, %7.2f CPU, %5.0f MB\n",
@@ -310,6 +317,21 @@ func (r *round) check(ctx context.Context, t peer, p *place) error {
 		return nil
 	}
 	return r.timed(ctx, t, p, onCheck, true, r.flagged(t, t.kind.check(*p)))
+}
+
+// prune drops all snapshots but the newest, and what only they need.
+func (r *round) prune(ctx context.Context, t peer, p *place) error {
+	if t.kind.forget == nil {
+		return nil
+	}
+	calls := t.kind.forget(*p)
+	for i := range calls {
+		calls[i] = r.flagged(t, calls[i])
+	}
+	if err := r.timed(ctx, t, p, onPrune, true, calls...); err != nil {
+		return err
+	}
+	return r.size(t, p, onSizePruned)
 }
 
 // prove checks the repositories of tidemark, unless that was a step of its own.

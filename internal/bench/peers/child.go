@@ -29,6 +29,12 @@ type usage struct {
 	Failure string  `json:"failure,omitempty"`
 }
 
+// and returns the usage of two programs, one after the other.
+func (u usage) and(v usage) usage {
+	return usage{u.Seconds + v.Seconds, u.User + v.User, u.System + v.System, max(u.Memory, v.Memory), u.Read + v.Read,
+		u.Written + v.Written, u.Failure + v.Failure}
+}
+
 func (u usage) cpu() float64 { return u.User + u.System }
 
 // Start runs a program and writes its usage as JSON to descriptor 3.

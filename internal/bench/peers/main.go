@@ -1,6 +1,6 @@
 // Package peers runs tidemark beside other programs on the same data, in turns: first backup, unchanged backup with
-// cold and with warm caches, start-up, the next version of the data, restore, check of all data, size of the
-// repository.
+// cold and with warm caches, start-up, the next version of the data, restore, check of all data, forget with
+// prune, size of the repository.
 //
 //	tidemark-bench peers -data source,tiny,mixed [-scale 0.1] [-rounds 3] [-peer tidemark,restic] [-step first,restore]
 //
@@ -12,8 +12,8 @@
 // alike. They are compared round by round: tables show the median of those ratios, not the ratio of medians. As root
 // the page cache is dropped before every step that is not warm; otherwise all is warm, and the heading says so. A
 // restore counts only if it restored all files and bytes, and a round counts only if `tidemark check --read-data` finds
-// its repository intact. Each program runs with its defaults, except for Borg's compression, which is zstd at level 3
-// as in the others, and tidemark's policy, which does not yield, as the others do not either. A passphrase costs
+// its repository intact. Each program runs with its defaults, except for the compression of Borg and Kopia, which is
+// zstd as in the others, and tidemark's policy, which does not yield, as the others do not either. A passphrase costs
 // tidemark about a third of a second each time it is opened, on purpose; bupstash has a key file without derivation;
 // -unlock key-file is the comparison for it.
 package peers

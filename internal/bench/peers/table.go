@@ -76,7 +76,7 @@ func (r *results) markdown() string {
 
 // timed are the columns of time.
 func timed() []string {
-	return []string{onFirst, onUnchangedCold, onUnchangedWarm, onNext, onRestore, onCheck, onList, onTen}
+	return []string{onFirst, onUnchangedCold, onUnchangedWarm, onNext, onRestore, onCheck, onPrune, onList, onTen}
 }
 
 // absolute lays out seconds.
@@ -124,7 +124,7 @@ func byRound(all []measurement, value func(measurement) float64) map[int][]float
 
 // sizes lays out repositories.
 func (r *results) sizes() string {
-	return r.table([]string{onSizeFirst, onSizeNext, growth}, func(all []measurement) string {
+	return r.table([]string{onSizeFirst, onSizeNext, growth, onSizePruned}, func(all []measurement) string {
 		return fmt.Sprintf("%.1f", kit.Median(values(all, func(m measurement) float64 { return float64(m.Bytes) }))/1e6)
 	})
 }

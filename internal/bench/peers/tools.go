@@ -11,6 +11,7 @@ import (
 type place struct {
 	repo, home, out string
 	last            string // the label of its newest backup
+	tree            string // what it backs up
 }
 
 // kind defines the command of a program for each step. An unsupported step is nil.
@@ -22,6 +23,7 @@ type kind struct {
 	backup        func(p place, label, tree string) []string
 	restore       func(place) []string
 	check         func(place) []string
+	forget        func(place) [][]string // all snapshots but the newest, and what only they need
 	list          func(place) []string
 }
 
@@ -102,6 +104,7 @@ func repositories() []kind {
 			backup:  func(_ place, _, tree string) []string { return []string{"backup", "--quiet", tree} },
 			restore: func(p place) []string { return []string{"restore", "--quiet", "latest", "--target", p.out} },
 			check:   func(place) []string { return []string{"check", "--quiet", "--read-data"} },
+			forget:  keepLast,
 			list:    func(place) []string { return []string{"snapshots", "--quiet"} },
 		},
 		{
@@ -113,6 +116,7 @@ func repositories() []kind {
 			backup:  func(_ place, _, tree string) []string { return []string{"backup", "--quiet", tree} },
 			restore: func(p place) []string { return []string{"restore", "--quiet", "latest", "--target", p.out} },
 			check:   func(place) []string { return []string{"check", "--quiet", "--read-data"} },
+			forget:  keepLast,
 			list:    func(place) []string { return []string{"snapshots", "--quiet"} },
 		},
 		{
@@ -126,8 +130,10 @@ func repositories() []kind {
 			},
 			restore: func(p place) []string { return []string{"extract", "::" + p.last} },
 			check:   func(place) []string { return []string{"check", "--verify-data"} },
+			forget:  func(place) [][]string { return [][]string{{"prune", "--keep-last", "1"}, {"compact"}} },
 			list:    func(place) []string { return []string{"list"} },
 		},
+		kopia(),
 		{
 			name: "bupstash", program: "bupstash", version: []string{"--version"},
 			env: func(p place) []string {
@@ -149,10 +155,43 @@ func repositories() []kind {
 			backup:  func(_ place, _, tree string) []string { return []string{"backup", tree} },
 			restore: func(p place) []string { return []string{"restore", "latest", p.out} },
 			check:   func(place) []string { return []string{"check", "--read-data"} },
+			forget:  keepLast,
 			list:    func(place) []string { return []string{"snapshots"} },
 		},
 	}
 }
+
+func kopia() kind {
+	return kind{
+		name: "kopia", program: "kopia", version: []string{"--version"},
+		env: func(p place) []string {
+			return []string{"KOPIA_CONFIG_PATH=" + p.home + "/kopia.config", "KOPIA_PASSWORD=" + secret,
+				"KOPIA_CHECK_FOR_UPDATES=false"}
+		},
+		prepare: func(p place) [][]string {
+			return [][]string{
+				{"repository", "create", "filesystem", "--path", p.repo},
+				{"policy", "set", "--global", "--compression", "zstd"},
+			}
+		},
+		backup: func(_ place, _, tree string) []string { return []string{"snapshot", "create", "--no-progress", tree} },
+		restore: func(p place) []string {
+			return []string{"restore", "--no-progress", "--snapshot-time", "latest", p.tree, p.out}
+		},
+		check: func(place) []string { return []string{"snapshot", "verify", "--verify-files-percent", "100"} },
+		forget: func(p place) [][]string {
+			return [][]string{
+				{"policy", "set", "--global", "--keep-latest", "1", "--keep-hourly", "0", "--keep-daily", "0",
+					"--keep-weekly", "0", "--keep-monthly", "0", "--keep-annual", "0"},
+				{"snapshot", "expire", "--delete", p.tree}, {"maintenance", "run", "--full", "--safety=none"},
+			}
+		},
+		list: func(place) []string { return []string{"snapshot", "list"} },
+	}
+}
+
+// keepLast is the command of restic and those that follow it.
+func keepLast(place) [][]string { return [][]string{{"forget", "--keep-last", "1", "--prune"}} }
 
 // sendLog returns the name of the send log of a series of backups. Each series needs its own: that of the ten files
 // differs from that of the data.
