@@ -43,7 +43,10 @@ func (a *app) command(c *cobra.Command, do runner, groups ...options.Group) *cob
 				return &usageError{err}
 			}
 		}
-		return argumentError(c, check, args)
+		if err := argumentError(c, check, args); err != nil {
+			return err
+		}
+		return checkSnapshotArgument(c, args)
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := a.resolve(c); err != nil {

@@ -7,12 +7,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/store/smb/address"
+	"github.com/tidemark-backup/tidemark/internal/when"
 )
 
 // The checks in this file refuse the address of a share where a local path is expected. They run before the path is
@@ -41,6 +44,24 @@ func checkLocalArguments(c *cobra.Command, args []string) error {
 		}
 	}
 	return nil
+}
+
+// checkSnapshotArgument refuses a path where a command expects a snapshot: a user of another program names the
+// repository there, or files without the snapshot that holds them.
+func checkSnapshotArgument(c *cobra.Command, args []string) error {
+	use := strings.Fields(c.Use) // ls [flags] SNAPSHOT[:/PATH] [DIR...]
+	if len(args) == 0 || len(use) < 3 || !strings.HasPrefix(strings.TrimPrefix(use[2], "["), "SNAPSHOT") {
+		return nil
+	}
+	before, _, _ := strings.Cut(args[0], ":")
+	if _, err := when.Parse(args[0], time.Now()); err == nil || !strings.ContainsRune(before, filepath.Separator) {
+		return nil
+	}
+	hint := fmt.Sprintf("a repository is named by '--repo %s'", human.ShellWord(args[0]))
+	if at, err := filepath.Abs(args[0]); err == nil && strings.Contains(use[2], ":/PATH") {
+		hint += fmt.Sprintf(", files in a snapshot by '%s'", human.ShellWord("latest:"+at))
+	}
+	return usagef("%s is a path, not a snapshot: %s", human.Printable(args[0]), hint)
 }
 
 // checkLocalSource refuses an address as the source of a backup. A path that does not exist and may contain a password

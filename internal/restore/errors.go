@@ -3,7 +3,7 @@ package restore
 import "errors"
 
 // ErrNoPath reports that the snapshot does not hold the requested path.
-var ErrNoPath = errors.New("no such path in the snapshot (tidemark ls shows what is there)")
+var ErrNoPath = errors.New("no such path in the snapshot ('tidemark ls' shows what is there)")
 
 // ErrFull reports that the target has no space left.
 var ErrFull = errors.New("the target is full: free space on it and run the same command again, " +
