@@ -91,7 +91,7 @@ func (c *Check) Text(w io.Writer) error {
 		proven = ""
 	}
 	if !c.Full {
-		s := show.Short{Lead: lead, Incomplete: c.Halfway}
+		s := show.Short{Lead: lead}
 		if proven != "" {
 			s.Facts = []string{proven}
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
@@ -70,7 +71,8 @@ func (c *Copied) Text(w io.Writer) error {
 	if r.SameKey {
 		fmt.Fprintln(w, "the repositories have the same master key: data kept its IDs")
 	} else {
-		fmt.Fprintln(w, "the repositories have different master keys: data got new IDs, and chunks are the same")
+		fmt.Fprintln(w, show.Prose(w,
+			"the repositories have different master keys: data got new IDs, and chunks are the same"))
 	}
 	if c.DryRun {
 		return nil

@@ -7,6 +7,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/drill"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
 )
 
 // Drilled is the end of a restore drill.
@@ -22,10 +23,10 @@ func (d *Drilled) Text(w io.Writer) error {
 	if d.Failed > 0 {
 		verdict = human.Count(d.Failed) + " WRONG"
 	}
-	_, err := fmt.Fprintf(w, "restore sample: %s (%s) of %s restored and compared with their hashes; %s of them "+
-		"also compared with the unchanged file on this machine: %s (seed %d)\n", human.Plural(d.Files, "file"),
-		human.Size(d.Bytes),
-		human.Plural(uint64(d.Snapshots), "snapshot"), human.Count(d.Live), verdict, d.Seed)
+	_, err := fmt.Fprintln(w, show.Prose(w, fmt.Sprintf("restore sample: %s (%s) of %s restored and compared with their "+
+		"hashes; %s of them also compared with the unchanged file on this machine: %s (seed %d)",
+		human.Plural(d.Files, "file"), human.Size(d.Bytes), human.Plural(uint64(d.Snapshots), "snapshot"),
+		human.Count(d.Live), verdict, d.Seed)))
 	if err == nil && d.PassedOver > 0 {
 		_, err = fmt.Fprintf(w, "skipped for lack of space: %s; set TMPDIR to another folder\n",
 			human.Plural(d.PassedOver, "file"))

@@ -91,7 +91,7 @@ func (f *Forgotten) Text(w io.Writer) error {
 	case !f.Undo:
 		_, err = fmt.Fprintln(w, "they cannot be brought back, since the disk is full")
 	case !f.Prune:
-		_, err = fmt.Fprintln(w, "'tidemark forget --undo ID' brings one back until a prune removes its data")
+		_, err = fmt.Fprintln(w, show.Prose(w, "'tidemark forget --undo ID' brings one back until a prune removes its data"))
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repair"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
 )
 
 // Loss is an object of a snapshot that is lost.
@@ -60,7 +61,7 @@ func (i *RepairedIndex) Text(w io.Writer) error {
 	default:
 		fmt.Fprintf(&b, "written: %s\n", human.Plural(r.Written, "index file"))
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, show.Prose(w, b.String()))
 	return err
 }
 
@@ -98,7 +99,7 @@ func (p *RepairedPacks) Text(w io.Writer) error {
 	case p.Losses.Count() == 0:
 		b.WriteString("no snapshot lost data\n")
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, show.Prose(w, b.String()))
 	return err
 }
 
@@ -135,7 +136,7 @@ func (r *RepairedSnapshots) Text(w io.Writer) error {
 	}
 	fmt.Fprintf(&b, "examined %s; lost data: %d\n", human.Plural(r.Snapshots, "snapshot"),
 		len(r.Replaced))
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, show.Prose(w, b.String()))
 	return err
 }
 

@@ -85,7 +85,7 @@ func (s *Status) Lines() []show.Line {
 			Style: show.Red})
 	}
 	for _, problem := range s.problems() {
-		lines = append(lines, show.Line{Text: problem, Style: show.Yellow})
+		lines = append(lines, show.Line{Text: problem, Style: show.Bold})
 	}
 	for i := range lines {
 		lines[i].Text = human.CutEnd(lines[i].Text, s.Width)
@@ -123,7 +123,7 @@ func (s *Status) machine(m *event.Machine) show.Line {
 	line := show.Line{Text: human.Printable(m.Host) + ": " + s.last("last complete backup", m.LastBackup)}
 	if m.Stale {
 		line.Text += ": stale"
-		line.Style = show.Yellow
+		line.Style = show.Bold
 	}
 	return line
 }
@@ -230,11 +230,8 @@ func (s *Status) policy(j *event.Job) string {
 // serviceJob describes a job of the service.
 func (s *Status) serviceJob(j *event.DaemonJob) []show.Line {
 	style := show.Bold
-	switch {
-	case j.Failures > 0:
+	if j.Failures > 0 {
 		style = show.Red
-	case j.Incomplete > 0:
-		style = show.Yellow
 	}
 	lines := []show.Line{{Text: s.headline(j), Style: style}}
 	if j.Problem != "" {
@@ -272,11 +269,11 @@ func (s *Status) serviceJob(j *event.DaemonJob) []show.Line {
 		if j.LastRun != nil && j.LastRun.Outcome == record.Incomplete {
 			text += ": " + oneLine(j.LastRun.Message)
 		}
-		lines = append(lines, show.Line{Text: "  " + text, Style: show.Yellow})
+		lines = append(lines, show.Line{Text: "  " + text, Style: show.Bold})
 	}
 	if j.LastRun != nil && len(j.LastRun.Warnings) > 0 {
 		lines = append(lines, show.Line{Text: "  warning: " + oneLine(strings.Join(j.LastRun.Warnings, "\n")),
-			Style: show.Yellow})
+			Style: show.Bold})
 	}
 	return lines
 }
@@ -332,7 +329,8 @@ func (s *Status) repository() []show.Line {
 	if s.LastBackup == nil {
 		return []show.Line{{Text: "no backup of this machine to " + location + " is known"}}
 	}
-	lines := []show.Line{{Text: s.last("last backup", s.LastBackup) + ", to " + location}}
+	text := s.last("last backup", s.LastBackup) + ", to "
+	lines := []show.Line{{Text: text + human.CutMiddle(location, s.Width-human.Columns(text))}}
 	if d := &s.Proven.Damage; d.Problems > 0 {
 		lines = append(lines, show.Line{Text: damageText(d), Style: show.Red})
 	}

@@ -95,7 +95,7 @@ func (t *Text) Note(text string) {
 	if !t.opt.Quiet {
 		text = show.Prose(t.page(), human.Harmless(address.Mask(text)))
 		if strings.HasPrefix(text, "warning:") {
-			text = show.Warn(t.page(), text)
+			text = show.Strong(t.page(), text)
 		}
 		fmt.Fprintln(t.err, text)
 	}

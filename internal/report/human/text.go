@@ -145,7 +145,8 @@ func CutMiddle(s string, width int) string {
 }
 
 // Wrap breaks the lines of a text at blanks, so that none has more than width columns unless a word has more. What
-// belongs to a line is indented as that is. width 0 leaves them as they are.
+// belongs to a line is indented as that is. Text in single quotes, such as a command, counts as one word, so that it
+// can be copied whole. width 0 leaves lines as they are.
 func Wrap(text string, width int) string {
 	if width <= 0 {
 		return text
@@ -155,7 +156,7 @@ func Wrap(text string, width int) string {
 		body := strings.TrimRight(line, "\n")
 		indent := body[:len(body)-len(strings.TrimLeft(body, " "))]
 		for Columns(body) > width {
-			at := lastBlank(body, len(indent), width)
+			at := lastBreak(body, len(indent), width)
 			if at < 0 {
 				break
 			}
@@ -167,17 +168,34 @@ func Wrap(text string, width int) string {
 	return b.String()
 }
 
-// lastBlank returns the last blank of a line, behind its indentation, with at most width columns before it; otherwise
-// the first one; -1: there is none.
-func lastBlank(line string, indent, width int) int {
-	found, columnsBefore := -1, 0
+// lastBreak returns the last blank of a line between words, behind its indentation, with at most width columns before
+// it; otherwise the first one; -1: there is none.
+func lastBreak(line string, indent, width int) int {
+	found, columnsBefore, quoteEnd := -1, 0, 0
 	for i, r := range line {
-		if r == ' ' && i > indent && (columnsBefore <= width || found < 0) {
+		switch {
+		case i < quoteEnd:
+		case r == '\'':
+			quoteEnd = endOfQuote(line, i)
+		case r == ' ' && i > indent && (columnsBefore <= width || found < 0):
 			found = i
 		}
 		columnsBefore += columns(r)
 	}
 	return found
+}
+
+// endOfQuote returns where the text in quotes that begins at i ends; i: an apostrophe, or nothing ends it.
+func endOfQuote(line string, i int) int {
+	if i > 0 && !strings.ContainsRune(" (", rune(line[i-1])) {
+		return i
+	}
+	for end := i + 1; end < len(line); end++ {
+		if line[end] == '\'' && (end+1 == len(line) || strings.ContainsRune(" ,.:;)", rune(line[end+1]))) {
+			return end
+		}
+	}
+	return i
 }
 
 func ellipsis(width int) string {

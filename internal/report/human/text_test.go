@@ -125,6 +125,13 @@ func TestWrapBreaksAtWords(t *testing.T) {
 		{"  /a/path/that/is/long", "  /a/path/that/is/long", 8},
 		{"漢字 漢字", "漢字\n漢字", 6},
 		{"", "", 5},
+		// Commands in quotes stay whole.
+		{"use 'tidemark ls' here", "use\n'tidemark ls'\nhere", 14},
+		{"use 'tidemark backup /home/ann', or wait", "use\n'tidemark backup /home/ann',\nor wait", 12},
+		{"(see 'a b': c) d", "(see\n'a b':\nc) d", 8},
+		{"the disk's place and the user's", "the disk's\nplace and\nthe user's", 10},
+		{"an 'open quote of no end", "an 'open\nquote of\nno end", 9},
+		{"  run 'x y' z", "  run\n  'x y'\n  z", 8},
 	} {
 		require.Equal(t, c.want, Wrap(c.text, c.width), "%q at %d", c.text, c.width)
 	}

@@ -7,21 +7,20 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
 
-// Style is how a line looks on a terminal with colours.
+// Style is how a line looks on a terminal with colours. Each can be read on a light and on a dark background, which
+// green and yellow cannot.
 type Style uint8
 
 // The styles.
 const (
 	Plain Style = iota
-	Bold
-	Green
-	Yellow
-	Red
+	Bold        // results, warnings, titles
+	Red         // errors; bold, too
 )
 
 // sequence starts a style; reset ends all.
 func (s Style) sequence() string {
-	return [...]string{"", "\x1b[1m", "\x1b[32m", "\x1b[33m", "\x1b[31m"}[s]
+	return [...]string{"", "\x1b[1m", "\x1b[1;31m"}[s]
 }
 
 const reset = "\x1b[0m"
@@ -59,11 +58,8 @@ func styled(w io.Writer, s Style, text string) string {
 	return text
 }
 
-// Good returns text for w, green if w is a Page with colours.
-func Good(w io.Writer, text string) string { return styled(w, Green, text) }
-
-// Warn returns text for w, yellow if w is a Page with colours.
-func Warn(w io.Writer, text string) string { return styled(w, Yellow, text) }
+// Strong returns text for w, bold if w is a Page with colours.
+func Strong(w io.Writer, text string) string { return styled(w, Bold, text) }
 
 // Bad returns text for w, red if w is a Page with colours.
 func Bad(w io.Writer, text string) string { return styled(w, Red, text) }

@@ -144,7 +144,7 @@ func TestViewReportsWhyItIsSlowNow(t *testing.T) {
 		"  to go faster now: tidemark tier set important --pid 4321",
 		"  /x",
 	}, texts(lines[4:]))
-	require.Equal(t, Yellow, lines[5].Style)
+	require.Equal(t, Bold, lines[5].Style)
 	totals.Gates[0].Current = nil // it has ended
 	require.Contains(t, joined(viewLines(totals, now, nil, 100, 30)), "yielding to other programs on sda")
 	totals.PID = 0 // no socket

@@ -18,20 +18,15 @@ const leastYielding = 50 * time.Millisecond
 
 // Short is the report at the end of a job unless --report full is given.
 type Short struct {
-	Lead       string // the first line: what became of the job
-	Incomplete bool   // the job did not come to its end
-	Figures    []string
-	Facts      []string // what else there is to know, in order of importance
+	Lead    string // the first line: what became of the job
+	Figures []string
+	Facts   []string // what else there is to know, in order of importance
 }
 
 // WriteShort writes at most eight lines: the lead, the figures of the job, the facts and the number of remarks.
 // Failures were printed when they happened.
 func WriteShort(w io.Writer, l *report.Ledger, t *report.Totals, s Short) error {
-	lead := Good
-	if t.Failures > 0 || s.Incomplete {
-		lead = Warn
-	}
-	lines := append([]string{lead(w, s.Lead)}, shortRows(t)...)
+	lines := append([]string{s.Lead}, shortRows(t)...)
 	lines = append(lines, s.Figures...)
 	lines = append(lines, "time:   "+shortTime(t)+limited(t.Limits))
 	lines = append(lines, s.Facts...)
@@ -39,6 +34,10 @@ func WriteShort(w io.Writer, l *report.Ledger, t *report.Totals, s Short) error 
 		lines = append(lines, line)
 	}
 	lines = lines[:min(len(lines), shortLines)]
+	for i := range lines {
+		lines[i] = Prose(w, lines[i])
+	}
+	lines[0] = Strong(w, lines[0])
 	if _, err := io.WriteString(w, strings.Join(lines, "\n")+"\n"); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}

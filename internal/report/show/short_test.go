@@ -44,10 +44,10 @@ func TestShortReportOfManyFailures(t *testing.T) {
 			require.LessOrEqual(t, strings.Count(text, "\n"), 8)
 			require.Contains(t, text, "time: ")
 			if failures == 0 {
-				require.True(t, strings.HasPrefix(text, "\x1b[32mdone\x1b[0m\n"), text)
+				require.True(t, strings.HasPrefix(text, "\x1b[1mdone\x1b[0m\n"), text)
 				continue
 			}
-			require.True(t, strings.HasPrefix(text, "\x1b[33mdone\x1b[0m\n"), text)
+			require.True(t, strings.HasPrefix(text, "\x1b[1mdone\x1b[0m\n"), text)
 			require.NotContains(t, text, "open /")
 		}
 	}
@@ -57,13 +57,13 @@ func TestShortReportOfManyFailures(t *testing.T) {
 func TestPrinterColors(t *testing.T) {
 	s := &screen{t: t, width: 10}
 	p := NewPrinter(s, fixed(10, 5), true)
-	p.Show([]Line{{"0123456789", Yellow}, {"b", Plain}})
-	require.Equal(t, "01234567…\nb", strings.ReplaceAll(strings.ReplaceAll(s.text(), "\x1b[33m", ""), "\x1b[0m", ""))
+	p.Show([]Line{{"0123456789", Bold}, {"b", Plain}})
+	require.Equal(t, "01234567…\nb", strings.ReplaceAll(strings.ReplaceAll(s.text(), "\x1b[1m", ""), "\x1b[0m", ""))
 	var b strings.Builder
-	NewPrinter(&b, fixed(10, 5), true).Show([]Line{{"a", Yellow}, {"b", Plain}})
-	require.Contains(t, b.String(), "\x1b[33ma\x1b[0m\r\nb")
+	NewPrinter(&b, fixed(10, 5), true).Show([]Line{{"a", Bold}, {"b", Plain}})
+	require.Contains(t, b.String(), "\x1b[1ma\x1b[0m\r\nb")
 	b.Reset()
-	NewPrinter(&b, fixed(10, 5), false).Show([]Line{{"a", Yellow}})
+	NewPrinter(&b, fixed(10, 5), false).Show([]Line{{"a", Bold}})
 	require.NotContains(t, b.String(), "m")
 }
 

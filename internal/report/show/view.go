@@ -143,7 +143,7 @@ func (v *view) lines(width int, paths []string) []Line {
 		lines = append(lines, Line{human.CutEnd(words, width), Plain})
 	}
 	for _, line := range v.yielding(width) {
-		lines = append(lines, Line{human.CutEnd(line, width), Yellow})
+		lines = append(lines, Line{human.CutEnd(line, width), Bold})
 	}
 	for _, path := range paths[:min(len(paths), shownPaths)] {
 		lines = append(lines, Line{human.CutMiddle("  "+human.Printable(path), width), Plain})
