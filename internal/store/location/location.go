@@ -55,6 +55,9 @@ func Parse(text string) (Location, error) {
 	case shareNotation(text):
 		return Location{}, fmt.Errorf("the repository looks like the address of a share: write it as " +
 			"smb://user@host/share/path, or put ./ before the name of a local folder")
+	case copyNotation(text) != "":
+		return Location{}, fmt.Errorf("the repository looks like a folder on a machine with SSH: write it as '%s', "+
+			"or put ./ before the name of a local folder", copyNotation(text))
 	case otherBackend(text) != "":
 		return Location{}, fmt.Errorf("repository %s:...: %s; put ./ before the name of a local folder",
 			otherBackend(text), supported)
@@ -87,6 +90,31 @@ func plainShare(text string) string {
 		return ""
 	}
 	return strings.TrimSuffix(rest, "/")
+}
+
+// copyNotation returns the address that is meant by [sftp:][user@]host:path, as scp, rsync and restic write it; "" for
+// all others: for those that may contain a password, and for existing files and folders.
+func copyNotation(text string) string {
+	at, folder, found := strings.Cut(strings.TrimPrefix(text, "sftp:"), ":")
+	user, host, both := strings.Cut(at, "@")
+	if !both {
+		user, host = "", at
+	}
+	plain := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("-_.", r) }
+	if !found || folder == "" || host == "" || strings.ContainsAny(folder, "@:") ||
+		strings.ContainsFunc(user+host, func(r rune) bool { return !plain(r) }) {
+		return ""
+	}
+	if otherBackend(text) != "" && !strings.HasPrefix(text, "sftp:") || strings.HasPrefix(text, "local:") {
+		return ""
+	}
+	if _, err := os.Lstat(text); err == nil {
+		return ""
+	}
+	if !strings.HasPrefix(folder, "/") {
+		folder = "/~/" + strings.TrimPrefix(folder, "~/")
+	}
+	return "sftp://" + at + folder
 }
 
 // otherBackend returns the prefix with which other programs name a repository that is not in a folder; "" without one.
