@@ -32,8 +32,8 @@ func TestLocations(t *testing.T) {
 	for location, want := range map[string]string{
 		dir:                               dir,
 		"local:" + dir:                    dir,
-		"local:" + dir + ":/x":             dir + ":/x",
-		dir + ":/x":                        dir + ":/x",
+		"local:" + dir + ":/x":            dir + ":/x",
+		dir + ":/x":                       dir + ":/x",
 		"file://" + dir:                   dir,
 		"smb://me@NAS/share/a/b/":         "smb://me@NAS/share/a/b",
 		"SMB://D;me@nas:1445/share":       "smb://D;me@nas:1445/share",

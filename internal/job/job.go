@@ -11,7 +11,7 @@ import (
 )
 
 // Default is the name of the job of a file without stanzas.
-const Default = "default"
+const Default = options.NoStanza
 
 // Job is one job of an option file.
 type Job struct {

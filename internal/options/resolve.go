@@ -127,6 +127,9 @@ func (r *resolver) defaults() {
 	}
 }
 
+// NoStanza is the name, of a job and for --server-name, of a file without stanzas.
+const NoStanza = "default"
+
 // file finds, reads and applies the option file.
 func (r *resolver) file(flags *pflag.FlagSet) {
 	path, content, err := r.locate(flags)
@@ -147,6 +150,9 @@ func (r *resolver) file(flags *pflag.FlagSet) {
 	parsed, err := dsm.Parse(path, content, vocabulary(r.table))
 	if err != nil {
 		r.problems = append(r.problems, err)
+	}
+	if len(parsed.Stanzas()) == 0 && strings.EqualFold(name, NoStanza) {
+		name = ""
 	}
 	lines, err := r.linesOf(path, parsed, name, origin)
 	if err != nil {

@@ -213,6 +213,8 @@ func TestStanzas(t *testing.T) {
 	m.args = []string{"--server-name", "one"}
 	_, _, err = m.resolve(t)
 	require.ErrorContains(t, err, `has no SERVERNAME line, so no "one"`)
+	m.args = []string{"--server-name", "Default"} // as jobs call it
+	require.Equal(t, 4, scanners(m))
 	_, _, err = machine{args: []string{"--server-name", "one"}}.resolve(t)
 	require.ErrorContains(t, err, "there is no option file to look for one in")
 }

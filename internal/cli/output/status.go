@@ -253,7 +253,11 @@ func (s *Status) serviceJob(j *event.DaemonJob) []show.Line {
 	if j.Stale {
 		what = "stale: " + what
 	}
-	plain(s.last(what, j.LastBackup) + "; " + s.last("last proven", j.LastProven))
+	last := s.last(what, j.LastBackup)
+	if j.LastBackup == nil && j.LastRun == nil { // there may be backups by hand
+		last = "the service has not run it yet"
+	}
+	plain(last + "; " + s.last("last proven", j.LastProven))
 	if j.Damage != "" {
 		lines = append(lines, show.Line{Text: "  damaged: " + oneLine(j.Damage), Style: show.Red})
 	}

@@ -67,7 +67,7 @@ func TestStatusOfTheService(t *testing.T) {
 		"disk: waiting (the disk TIDE is not mounted), due since "+at(-5)+"\n"+place+last+
 		"nas: retrying, next run "+at(4)+", in 4 min\n"+place+
 		"  last backup "+at(-120)+", 2 h 00 min ago; last proven never\n  2 runs failed: backup: nas is; away\\x1b\n"+
-		"old: paused until "+at(30)+"\n"+place+"  last backup never; last proven "+at(-60)+", 1 h 00 min ago\n"+
+		"old: paused until "+at(30)+"\n"+place+"  the service has not run it yet; last proven "+at(-60)+", 1 h 00 min ago\n"+
 		"run, process 9\n  tidemark run make\\x1b\n  policy utility\n  00:01:00 elapsed\n", text(t, s))
 
 	for _, width := range []int{20, 79, 199} {

@@ -268,7 +268,7 @@ func TestFirstBackupOfTheReadme(t *testing.T) {
 	unit := m.must(t, lines[1]+" --print")
 	require.Equal(t, "tidemark status", lines[2])
 	status, _ := m.run(t, lines[2]) // exit code 3: there was no backup yet, and no service runs here
-	require.Contains(t, status, "last backup never")
+	require.Contains(t, status, "the service has not run it yet")
 	m.must(t, "tidemark daemon --once")
 	m.must(t, "tidemark backup --server-name home")
 	require.Contains(t, m.must(t, "tidemark snapshots"), "2 snapshots")
