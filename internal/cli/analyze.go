@@ -114,6 +114,8 @@ func (a *app) analyze(ctx context.Context, r *repo.Repository, f *analyzeFlags, 
 		out.About, out.Of = output.OnlyNamed, named
 	case set != nil:
 		out.About, out.Of = output.Needed, named
+	case len(named) == 2 && named[0].ID == named[1].ID:
+		return usagef("both names mean snapshot %s: name two snapshots", named[0].ID.Short())
 	case len(named) == 2:
 		out.About, out.Besides, out.Of = output.Added, named[:1], named[1:]
 	default:

@@ -3,14 +3,19 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/restore"
 	"github.com/tidemark-backup/tidemark/internal/when"
 )
 
@@ -63,6 +68,15 @@ func find(ctx context.Context, r *repo.Repository, argument string, f repo.Filte
 	}
 	l, err := r.FindSnapshot(ctx, ref, f)
 	return l, sub, err
+}
+
+// withAbsolute adds to the error of a path that a snapshot lacks which one a relative path may mean.
+func withAbsolute(err error, typed string) error {
+	if !errors.Is(err, browse.ErrNotFound) && !errors.Is(err, restore.ErrNoPath) || typed == "" || path.IsAbs(typed) {
+		return err
+	}
+	at, _ := filepath.Abs(typed)
+	return fmt.Errorf("%w; a path in a snapshot begins with a slash: did you mean %s?", err, human.ShellWord(at))
 }
 
 // checkParallel checks the value of --parallel; 0 means the default of the command.

@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,8 +59,9 @@ The file of --target is replaced when the output is complete; until then it stay
 		if err != nil {
 			return err
 		}
+		typed := sub
 		if len(args) > 1 {
-			sub = join(sub, args[1])
+			typed, sub = cmp.Or(sub, args[1]), join(sub, args[1])
 		}
 		as.Users, as.Groups = found.Snapshot.Users, found.Snapshot.Groups
 		missing := uint64(0)
@@ -75,6 +77,7 @@ The file of --target is replaced when the output is complete; until then it stay
 		if errors.Is(err, errBinary) {
 			return &usageError{errBinary}
 		}
+		err = withAbsolute(err, typed)
 		if err == nil && missing > 0 {
 			err = fmt.Errorf("the snapshot lacks the content of %s: the archive holds everything else",
 				human.Plural(missing, "object"))

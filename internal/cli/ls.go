@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -55,7 +56,7 @@ lists their subdirectories too; for a snapshot without a directory that is all t
 			err := browse.List(ctx, r, found.Snapshot.Tree, join(sub, dir), recursive, show)
 			missing := errors.Is(err, browse.ErrNotFound) || errors.Is(err, browse.ErrNotDir)
 			if err != nil && (named || !missing) { // the snapshot may lack a source of its own
-				return err
+				return withAbsolute(err, cmp.Or(sub, dir))
 			}
 		}
 		return nil

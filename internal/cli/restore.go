@@ -186,7 +186,7 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 		a.recordDamage(ctx, r, result, err)
 	}
 	if err != nil {
-		return err
+		return withAbsolute(err, sub)
 	}
 	end := &output.Restore{Ledger: l, Target: f.target, DryRun: f.dryRun, Hint: ownersHint(result.Problems),
 		Replaced: result.Replaced.Objects, Newer: result.Replaced.Newer, Full: a.spec.Output().Full}

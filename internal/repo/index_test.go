@@ -146,7 +146,7 @@ func TestVanishedSegmentsAreRebuilt(t *testing.T) {
 	requireComplete(t, fresh(t, partial), id, data)
 
 	require.NoError(t, known.Sync(t.Context()))
-	require.Contains(t, noted.String(), "index segments are gone")
+	require.Contains(t, noted.String(), "index segments that are gone: ")
 	require.NotContains(t, has(t, known, data), false)
 	again := fresh(t, st)
 	require.NoError(t, again.Sync(t.Context()))

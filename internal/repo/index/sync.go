@@ -266,7 +266,7 @@ func (s *syncRun) rebuildLost(ctx context.Context, vanished []format.ID, mode sy
 		// Most likely a run lost the target before it could store its last segment. A damaged pack was being stored
 		// then and is left out; its content is stored again.
 		mode |= wholeOnly
-		s.x.note("%d index segments are gone; reading the packs they named", lost)
+		s.x.note("index segments that are gone: %d; reading the packs they named", lost)
 	case len(s.listed) == 0:
 		empty, err := s.x.noPacks(ctx)
 		if empty || err != nil {
