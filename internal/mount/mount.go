@@ -50,7 +50,7 @@ func Serve(ctx context.Context, dir string, root view.Entry, from view.Reader, o
 	s := newServer(root, from, opt.Notify)
 	with := &fuse.MountOptions{
 		AllowOther: opt.AllowOther, FsName: opt.Source, Name: "tidemark", MaxWrite: transfer, MaxReadAhead: transfer,
-		DisableXAttrs: opt.Plain, ExplicitDataCacheControl: true, MaxBackground: 64,
+		DisableXAttrs: opt.Plain, ExplicitDataCacheControl: true, EnableSymlinkCaching: true, MaxBackground: 64,
 		Logger: log.New(io.Discard, "", 0),
 	}
 	if opt.AllowOther {

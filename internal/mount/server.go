@@ -312,6 +312,9 @@ func (s *server) Read(cancel <-chan struct{}, in *fuse.ReadIn, p []byte) (fuse.R
 	return nil, s.status(err, f.name)
 }
 
+// Flush says once that there is nothing to do when a file is closed. The kernel does not ask again.
+func (s *server) Flush(<-chan struct{}, *fuse.FlushIn) fuse.Status { return fuse.ENOSYS }
+
 func (s *server) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -50,7 +50,9 @@ func (r *Repository) Root() Entry {
 	return Entry{Inode: inode("name", ""), Node: directory(""), Folder: r.folders[""], Moves: true}
 }
 
-// names is a folder that exists in the view only. A name keeps its number when it goes and comes back.
+// names is a folder that exists in the view only. A name keeps its number when it goes and comes back. A link that gets
+// another target is another object with another number, so a caller may keep the target of a number. The old one stays,
+// without a name.
 type names struct {
 	of      *Repository
 	path    string
@@ -87,10 +89,15 @@ func (f *names) List(ctx context.Context, from uint64, visit func(Entry) bool) e
 		}
 	}
 	f.of.mu.Lock()
-	entries := slices.Clone(f.entries)
+	var named []Entry
+	for ; from < uint64(len(f.entries)); from++ {
+		if e := f.entries[from]; e != nil && f.numbers[e.Node.Name] == from {
+			named = append(named, *e)
+		}
+	}
 	f.of.mu.Unlock()
-	for ; from < uint64(len(entries)); from++ {
-		if entries[from] != nil && !visit(*entries[from]) {
+	for _, e := range named {
+		if !visit(e) {
 			return nil
 		}
 	}
@@ -182,7 +189,7 @@ func (f *names) set(wanted map[string]Entry) {
 	for _, name := range names {
 		e := wanted[name]
 		number, known := f.numbers[name]
-		if !known {
+		if !known || f.entries[number] != nil && f.entries[number].Node.Target != e.Node.Target {
 			number = uint64(len(f.entries))
 			f.numbers[name] = number
 			f.entries = append(f.entries, nil)
@@ -191,13 +198,17 @@ func (f *names) set(wanted map[string]Entry) {
 		}
 		e.Number, e.Node.Name, e.Moves = number, name, true
 		if e.Inode == 0 {
-			e.Inode = inode("name", f.path, name)
+			e.Inode = inode("name", f.path, name, e.Node.Target)
 		}
 		f.entries[number] = &e
 	}
-	for number := range gone {
-		if gone[number] != nil {
+	for number, e := range gone {
+		switch {
+		case e == nil:
+		case e.Node.Target == "":
 			f.entries[number] = nil
+		case f.numbers[e.Node.Name] == uint64(number):
+			delete(f.numbers, e.Node.Name)
 		}
 	}
 }

@@ -112,6 +112,32 @@ func TestListingIsAskedForWhenSomethingLooks(t *testing.T) {
 	require.NotEqual(t, first.Inode, again.Inode)
 }
 
+// TestALinkThatMovesIsAnotherObject: a caller may keep the target of a number, as the kernel does.
+func TestALinkThatMovesIsAnotherObject(t *testing.T) {
+	l := &listing{now: time.Unix(1e9, 0)}
+	l.add("mac", 1, false)
+	root := view.NewRepository(noBlobs{}, l.list, func() time.Time { return l.now }).Root()
+	first := at(t, root, "latest")
+	l.now = l.now.Add(time.Hour)
+	same := at(t, root, "latest")
+	require.Equal(t, []uint64{first.Number, first.Inode}, []uint64{same.Number, same.Inode})
+	l.add("mac", 2, false)
+	l.now = l.now.Add(time.Hour)
+	second := at(t, root, "latest")
+	require.NotEqual(t, first.Node.Target, second.Node.Target)
+	require.NotEqual(t, first.Number, second.Number)
+	require.NotEqual(t, first.Inode, second.Inode)
+	old, err := root.Folder.Entry(t.Context(), first.Number)
+	require.NoError(t, err, "a program may be about to read it")
+	require.Equal(t, first.Node.Target, old.Node.Target)
+	require.Equal(t, []string{"hosts", "snapshots", "tags", "latest -> " + second.Node.Target}, names(t, root))
+	l.snapshots = nil
+	l.now = l.now.Add(time.Hour)
+	require.Equal(t, []string{"hosts", "snapshots", "tags"}, names(t, root))
+	_, err = root.Folder.Find(t.Context(), "latest")
+	require.ErrorIs(t, err, view.ErrAbsent)
+}
+
 func TestFirstListingFails(t *testing.T) {
 	l := &listing{now: time.Unix(1e9, 0), err: errors.New("the target is away")}
 	root := view.NewRepository(noBlobs{}, l.list, func() time.Time { return l.now }).Root()

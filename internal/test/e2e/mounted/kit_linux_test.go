@@ -45,7 +45,12 @@ func mountAll(t *testing.T, e *kit.Engine) *mounted {
 
 func mountFor(t *testing.T, e *kit.Engine, others bool) *mounted {
 	t.Helper()
-	return mountRoot(t, e, others, func(r *repo.Repository) view.Entry {
+	return mountRoot(t, e, others, snapshotsAt(time.Now))
+}
+
+// snapshotsAt returns the root of all snapshots. Their listing ages by the clock now.
+func snapshotsAt(now func() time.Time) func(*repo.Repository) view.Entry {
+	return func(r *repo.Repository) view.Entry {
 		list := func(ctx context.Context) (list []view.Snapshot, err error) {
 			all, err := r.Snapshots(ctx)
 			for _, l := range all {
@@ -54,8 +59,8 @@ func mountFor(t *testing.T, e *kit.Engine, others bool) *mounted {
 			}
 			return list, err
 		}
-		return view.NewRepository(r, list, time.Now).Root()
-	})
+		return view.NewRepository(r, list, now).Root()
+	}
 }
 
 // mountRoot mounts what root returns.

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
@@ -176,6 +177,33 @@ func TestInodesOfSnapshots(t *testing.T) {
 		require.NotEqual(t, a, b)
 		seen[a], seen[b], seen[at("")] = s.Name(), s.Name(), s.Name()
 	}
+}
+
+// TestLatestMoves: a link that the kernel has cached gets its new target within a second or two of the listing.
+func TestLatestMoves(t *testing.T) {
+	src := testkit.TempDir(t)
+	kit.Written(t, src, map[string]string{"a": "old"})
+	e := saved(t, src)
+	var hours atomic.Int64
+	m := mountRoot(t, e, false, snapshotsAt(func() time.Time { return time.Unix(hours.Load()*3600, 0) }))
+	latest := func() string {
+		target, err := os.Readlink(filepath.Join(m.dir, "latest"))
+		require.NoError(t, err)
+		got, err := os.ReadFile(filepath.Join(m.latest(src), "a"))
+		require.NoError(t, err)
+		return filepath.Base(target) + " " + string(got)
+	}
+	first := latest()
+	kit.Written(t, src, map[string]string{"a": "new"})
+	kit.Settle()
+	_, _, err := e.Backup(e.Job(src))
+	require.NoError(t, err)
+	require.Equal(t, first, latest(), "the listing is fresh")
+	hours.Add(1)
+	require.Eventually(t, func() bool { return strings.HasSuffix(latest(), " new") }, 10*time.Second, 50*time.Millisecond)
+	names, err := os.ReadDir(m.dir)
+	require.NoError(t, err)
+	require.Len(t, names, 4)
 }
 
 // TestDamageBeneathAMount: a damaged frame is an error for what lies in it, and for nothing else, with one line that
