@@ -28,13 +28,13 @@ type File struct {
 	content tree.Content
 	ahead   context.Context
 	stop    context.CancelFunc
-	slots   chan struct{} // one per chunk that is being loaded ahead
 	loading sync.WaitGroup
 
 	mu     sync.Mutex
-	last   piece  // part of the list of chunks that was used last
-	next   uint64 // end of the last read
-	loaded uint64 // end of what was loaded ahead
+	last   piece                    // part of the list of chunks that was used last
+	next   uint64                   // end of the last read
+	loaded uint64                   // end of what was loaded ahead, or is being loaded
+	coming map[uint64]chan struct{} // by where a chunk begins that is being loaded ahead; closed when it is there
 }
 
 // piece is a part of a list of chunks: chunks[i] begins at starts[i].
@@ -44,12 +44,18 @@ type piece struct {
 	starts   []uint64
 }
 
+// at returns the chunk at an offset within the piece, and where it begins.
+func (p *piece) at(at uint64) (tree.Chunk, uint64) {
+	i := sort.Search(len(p.starts), func(i int) bool { return p.starts[i] > at }) - 1
+	return p.chunks[i], p.starts[i]
+}
+
 // NewFile returns the content of a file, without reading anything. The error is ErrNoContent if there is none.
 func NewFile(from Reader, n *tree.Node) (*File, error) {
 	if n.Outcome == tree.Skipped || n.Outcome == tree.Unreadable {
 		return nil, ErrNoContent
 	}
-	f := &File{from: from, size: n.Size, content: n.Content, slots: make(chan struct{}, chunksAhead)}
+	f := &File{from: from, size: n.Size, content: n.Content, coming: make(map[uint64]chan struct{})}
 	f.ahead, f.stop = context.WithCancel(context.Background())
 	return f, nil
 }
@@ -94,6 +100,15 @@ func (f *File) readChunk(ctx context.Context, p []byte, at uint64) (int, error) 
 		clear(p)
 		return len(p), nil
 	}
+	f.mu.Lock()
+	coming := f.coming[start]
+	f.mu.Unlock()
+	if coming != nil { // then it is not opened and verified twice
+		select {
+		case <-coming:
+		case <-ctx.Done():
+		}
+	}
 	blob, err := f.from.LoadBlob(ctx, c.ID)
 	if err != nil {
 		return 0, err
@@ -119,8 +134,8 @@ func (f *File) find(ctx context.Context, at uint64) (tree.Chunk, uint64, error) 
 		f.last = in
 		f.mu.Unlock()
 	}
-	i := sort.Search(len(in.starts), func(i int) bool { return in.starts[i] > at }) - 1
-	return in.chunks[i], in.starts[i], nil
+	c, start := in.at(at)
+	return c, start, nil
 }
 
 // piece reads the part of the list of chunks with that offset.
@@ -222,40 +237,32 @@ func Allocated(n *tree.Node) uint64 {
 	return data
 }
 
-// readAhead loads the chunks behind a read that begins near where the last one ended. They stay in the memory of the
-// reader.
+// readAhead begins to load the chunks behind a read that begins near where the last one ended, as far as the part of
+// the list says where they are. They stay in the memory of the reader.
 func (f *File) readAhead(at, end uint64) {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	goesOn := at+near >= f.next && at <= f.next+near
 	f.next = max(end, f.next)
 	if !goesOn {
 		f.next, f.loaded = end, end
+		return
 	}
 	f.loaded = max(f.loaded, end)
-	begin := f.loaded
-	f.mu.Unlock()
-	if !goesOn || begin >= f.size || begin > end+bytesAhead {
-		return
+	for f.loaded < min(end+bytesAhead, f.last.to) && f.loaded >= f.last.from && len(f.coming) < chunksAhead {
+		c, start := f.last.at(f.loaded)
+		f.loaded = start + c.Len
+		if c.IsHole() || start < end {
+			continue // a hole, or the read itself loads it
+		}
+		done := make(chan struct{})
+		f.coming[start] = done
+		f.loading.Go(func() {
+			_, _ = f.from.LoadBlob(f.ahead, c.ID) // the read itself will say an error
+			f.mu.Lock()
+			delete(f.coming, start)
+			f.mu.Unlock()
+			close(done)
+		})
 	}
-	select {
-	case f.slots <- struct{}{}:
-	default:
-		return
-	}
-	f.loading.Go(func() {
-		defer func() { <-f.slots }()
-		c, start, err := f.find(f.ahead, begin)
-		if err != nil {
-			return // the read itself will say it
-		}
-		f.mu.Lock()
-		mine := f.loaded < start+c.Len && f.loaded >= start
-		if mine {
-			f.loaded = start + c.Len
-		}
-		f.mu.Unlock()
-		if mine && !c.IsHole() {
-			_, _ = f.from.LoadBlob(f.ahead, c.ID)
-		}
-	})
 }

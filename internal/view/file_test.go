@@ -4,7 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -73,4 +76,59 @@ func TestListPagesThatContradictOneAnother(t *testing.T) {
 	require.ErrorIs(t, read(middle), format.ErrCorrupt, "a page of another level")
 	blobs[root.Children[1].ID] = right
 	require.NoError(t, read(middle))
+}
+
+// remote delivers each blob after the latency of a store.
+type remote struct {
+	stored
+	loads atomic.Int64
+}
+
+func (r *remote) LoadBlob(ctx context.Context, id format.ID) ([]byte, error) {
+	r.loads.Add(1)
+	select {
+	case <-time.After(latency):
+		return r.stored.LoadBlob(ctx, id)
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+const latency = 20 * time.Millisecond
+
+// TestReadingInOrderHidesTheLatency: chunks are loaded ahead, several at once and each once, but only where reads go on
+// in order.
+func TestReadingInOrderHidesTheLatency(t *testing.T) {
+	const chunks, each = 64, 1 << 20
+	blobs := stored{}
+	b := tree.NewContentBuilder(blobs.put)
+	for i := range chunks {
+		id, err := blobs.put(testkit.Noise(uint64(i), each))
+		require.NoError(t, err)
+		require.NoError(t, b.Add(tree.Chunk{ID: id, Len: each}))
+	}
+	content, err := b.Finish()
+	require.NoError(t, err)
+	read := func(offset func(i uint64) uint64) (took time.Duration, loads int64) {
+		synctest.Test(t, func(t *testing.T) {
+			from := &remote{stored: blobs}
+			f, err := view.NewFile(view.Recent(from), &tree.Node{Type: tree.File, Size: chunks * each, Content: content})
+			require.NoError(t, err)
+			begin := time.Now()
+			for i := range uint64(chunks) * 8 {
+				n, err := f.ReadAt(t.Context(), make([]byte, each/8), offset(i))
+				require.NoError(t, err)
+				require.Equal(t, each/8, n)
+			}
+			took = time.Since(begin)
+			f.Close()
+			loads = from.loads.Load()
+		})
+		return took, loads
+	}
+	took, loads := read(func(i uint64) uint64 { return i * each / 8 })
+	require.LessOrEqual(t, took, chunks*latency/2)
+	require.EqualValues(t, chunks+1, loads, "each chunk and the page of their list once")
+	_, loads = read(func(i uint64) uint64 { return i * 13 % chunks * each })
+	require.LessOrEqual(t, loads, int64(chunks*8+1), "nothing is loaded ahead of reads at random")
 }
