@@ -6,10 +6,10 @@ import (
 )
 
 // macACLName is the extended attribute in which a snapshot keeps the list.
-const macACLName = "tidemark.acl" //nolint:unused // on Linux, where the tests of this file run
+const macACLName = "tidemark.acl"
 
 // macACLSize is the size of the longest list in the buffer of getattrlist(2), in bytes.
-const macACLSize = 4 + macACLReference + macACLHead + macACLMax*macACLEntry //nolint:unused // as above
+const macACLSize = 4 + macACLReference + macACLHead + macACLMax*macACLEntry
 
 // macOS returns an access control list as a kauth_filesec (sys/kauth.h) in the buffer of getattrlist(2). That struct,
 // from its magic to the last entry, is the value of macACLName. It is little-endian, as all machines with macOS are.

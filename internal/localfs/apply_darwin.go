@@ -1,8 +1,6 @@
 package localfs
 
 import (
-	"encoding/binary"
-	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -15,8 +13,6 @@ import (
 const (
 	symlinksHaveModes = true
 	noXattr           = unix.ENOATTR // no such attribute
-	protectFlags      = unix.UF_IMMUTABLE | unix.UF_APPEND | unix.SF_IMMUTABLE | unix.SF_APPEND | unix.SF_NOUNLINK
-	keptFlags         = protectFlags | unix.UF_NODUMP | unix.UF_OPAQUE | unix.UF_HIDDEN | unix.SF_ARCHIVED
 )
 
 // Flags returns the st_flags of the entry name, or of the directory if name is ".", that chflags can set.
@@ -28,7 +24,7 @@ func (d *Dir) Flags(name string, _ tree.Type) (uint64, error) {
 	if err != nil {
 		return 0, wrap("read flags of", name, err)
 	}
-	return uint64(flags & keptFlags), nil
+	return uint64(flags & macKeptFlags), nil
 }
 
 // Flags returns the flags of the open file, as Dir.Flags does.
@@ -37,7 +33,7 @@ func (f *File) Flags() (uint64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read flags: %w", err)
 	}
-	return uint64(flags & keptFlags), nil
+	return uint64(flags & macKeptFlags), nil
 }
 
 // readFlags reads the flags of an object as one operation.
@@ -62,33 +58,6 @@ func (o *object) flags() (uint32, error) {
 	return raw.Flags, err
 }
 
-// changeFlags sets the flags in mask to those of want. The kernel refuses all flags if one needs root, so after a
-// failure it tries the owner's flags alone.
-func (o *object) changeFlags(want, mask uint32) error {
-	have, err := o.flags()
-	if err != nil {
-		return err
-	}
-	set := func(flags uint32) error {
-		return o.attributes(true, unix.ATTR_CMN_FLAGS, binary.LittleEndian.AppendUint32(nil, flags))
-	}
-	next := have&^mask | want&mask
-	if next == have {
-		return nil
-	}
-	if err = set(next); err == nil {
-		return nil
-	}
-	refused := have ^ next
-	if mine := have&^(mask&unix.UF_SETTABLE) | want&mask&unix.UF_SETTABLE; mine != have && set(mine) == nil {
-		refused &^= unix.UF_SETTABLE
-	}
-	if refused == 0 {
-		return nil
-	}
-	return fmt.Errorf("flags %#x: %w", refused, err)
-}
-
 // lateFlags is the object whose flags are set last.
 type lateFlags struct {
 	fd   int
@@ -98,11 +67,8 @@ type lateFlags struct {
 }
 
 func (o *object) openFlags(n *tree.Node, what ApplyOptions) lateFlags {
-	if what.ForeignFlags || n.Flags&^keptFlags != 0 {
-		if n.Flags != 0 {
-			return lateFlags{err: fmt.Errorf("flags %#x of another platform: %w", n.Flags, ErrNotKept)}
-		}
-		return lateFlags{}
+	if ok, err := foreignMacFlags(n, what.ForeignFlags); !ok {
+		return lateFlags{err: err}
 	}
 	return lateFlags{fd: o.fd, o: o, want: uint32(n.Flags)}
 }
@@ -111,7 +77,7 @@ func (t *lateFlags) set() error {
 	if t.o == nil {
 		return t.err
 	}
-	return t.o.changeFlags(t.want, keptFlags)
+	return changeMacFlags(t.o, t.want, macKeptFlags)
 }
 
 func (t *lateFlags) close() {}
@@ -120,15 +86,7 @@ func (t *lateFlags) close() {}
 // (vn_authorize_renamex_with_paths of kpi_vfs.c, vnode_authorize_delete of vfs_subr.c).
 const aclsForbid = true
 
-func (o *object) unprotect() error {
-	if err := o.changeFlags(0, protectFlags); err != nil {
-		return err
-	}
-	if acl, err := o.extra(); err != nil || acl == nil {
-		return nil // there is none, or what follows reports why it cannot be read
-	}
-	return o.setACL(nil)
-}
+func (o *object) unprotect() error { return unprotectMac(o) }
 
 // prepare does nothing: no flag of macOS must precede the content.
 func prepare(int, *tree.Node) []Problem { return nil }
@@ -151,38 +109,7 @@ func (o *object) chmod(mode uint32) error {
 	})
 }
 
-// setTimes sets the birth time, if the node and the file system have one, the modification time and, if the node has
-// one, the access time.
-func (o *object) setTimes(n *tree.Node) error {
-	set := func(birth *tree.Time) error {
-		var common uint32 = unix.ATTR_CMN_MODTIME
-		var buf []byte
-		if birth != nil {
-			common |= unix.ATTR_CMN_CRTIME
-			buf = appendTime(buf, *birth)
-		}
-		buf = appendTime(buf, n.ModTime)
-		if n.Access != nil {
-			common |= unix.ATTR_CMN_ACCTIME
-			buf = appendTime(buf, *n.Access)
-		}
-		return o.attributes(true, common, buf)
-	}
-	err := set(n.Born)
-	if n.Born != nil && (Unsupported(err) || errors.Is(err, unix.EINVAL)) {
-		err = set(nil)
-	}
-	if err != nil {
-		return fmt.Errorf("set times: %w", err)
-	}
-	return nil
-}
-
-// appendTime appends a struct timespec.
-func appendTime(buf []byte, t tree.Time) []byte {
-	buf = binary.LittleEndian.AppendUint64(buf, uint64(t.Sec))
-	return binary.LittleEndian.AppendUint64(buf, uint64(t.Nsec))
-}
+func (o *object) setTimes(n *tree.Node) error { return setMacTimes(o, n) }
 
 // mknodat makes a special file. A socket is made by binding it to the name.
 func mknodat(dirfd int, name string, mode uint32, dev uint64) error {

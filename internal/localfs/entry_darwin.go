@@ -73,7 +73,7 @@ func (e *Entry) Flags() (uint64, error) {
 	if err != nil {
 		return 0, wrap("read flags of", e.name, err)
 	}
-	return uint64(flags & keptFlags), nil
+	return uint64(flags & macKeptFlags), nil
 }
 
 // Readlink returns the target of a symbolic link, byte for byte. macOS reads it by name, so the object is compared

@@ -1,6 +1,13 @@
 package localfs
 
-import "github.com/tidemark-backup/tidemark/pkg/format/tree"
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+)
 
 // birthOf returns the birth time. XNU returns zero if the file system has none (vn_stat_noauth of vfs_vnops.c).
 func birthOf(sec, nsec int64) tree.Time {
@@ -12,12 +19,17 @@ func birthOf(sec, nsec int64) tree.Time {
 
 // Flags of a status, st_flags of sys/stat.h: those of the owner and those of root.
 const (
+	macSettable   = 0x0000ffff // UF_SETTABLE: all of the owner
 	macNoDump     = 0x00000001 // UF_NODUMP
 	macImmutable  = 0x00000002 // UF_IMMUTABLE
 	macAppend     = 0x00000004 // UF_APPEND
+	macOpaque     = 0x00000008 // UF_OPAQUE
 	macCompressed = 0x00000020 // UF_COMPRESSED
+	macHidden     = 0x00008000 // UF_HIDDEN
+	macArchived   = 0x00010000 // SF_ARCHIVED
 	macFixed      = 0x00020000 // SF_IMMUTABLE
 	macGrowing    = 0x00040000 // SF_APPEND
+	macNoUnlink   = 0x00100000 // SF_NOUNLINK
 	macDataless   = 0x40000000 // SF_DATALESS
 )
 
@@ -48,6 +60,26 @@ func mayOpen(st *Stat) bool {
 		return st.Attr&AttrDataless == 0
 	}
 	return false
+}
+
+// mayRead returns why a file is not opened for its content, if it is not.
+func mayRead(st *Stat) error {
+	switch {
+	case st.Type != tree.File:
+		return ErrNotRegular
+	case st.Attr&AttrDataless != 0:
+		return ErrDataless
+	}
+	return nil
+}
+
+// openErrorOfMac adds what the error of an open means. A file that became dataless after its status was read is EDEADLK
+// (vfs_context_dataless_materialization_is_prevented of vfs_syscalls.c).
+func openErrorOfMac(err error) error {
+	if errors.Is(err, unix.EDEADLK) {
+		return fmt.Errorf("%w (%w)", ErrDataless, err)
+	}
+	return err
 }
 
 // ownedBySystem reports whether macOS sets an extended attribute by itself, and lets no program set or remove it.

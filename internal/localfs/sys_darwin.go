@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"sync"
 	"unsafe"
 
@@ -52,15 +51,12 @@ func (d *Dir) openRegular(name string, st *Stat) (int, error) {
 	if err := d.object(name).stat(st); err != nil {
 		return -1, err
 	}
-	if st.Type != tree.File {
-		return -1, ErrNotRegular
-	}
-	if st.Attr&AttrDataless != 0 {
-		return -1, ErrDataless
+	if err := mayRead(st); err != nil {
+		return -1, err
 	}
 	fd, err := openat(d.fd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY)
 	if err != nil {
-		return -1, err
+		return -1, openErrorOfMac(err)
 	}
 	if err := fstatRegular(fd, st); err != nil {
 		_ = unix.Close(fd)
@@ -193,25 +189,8 @@ func (f *File) pages(int64, int64) (cachePages, bool) { return cachePages{}, fal
 // drop does nothing: bypassCache has kept the pages away.
 func (f *File) drop(int64, int64) {}
 
-// within runs call on a thread whose working directory is dirfd, for calls that take only a path. The thread is reused
-// only after its directory was reset.
-func within(dirfd int, call func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		err := unix.PthreadFchdir(dirfd)
-		if err == nil {
-			err = retry(call)
-			if unix.PthreadFchdir(-1) == nil {
-				runtime.UnlockOSThread()
-			}
-		} else {
-			runtime.UnlockOSThread()
-		}
-		done <- err
-	}()
-	return <-done
-}
+// within is inside of this system.
+func within(dirfd int, call func() error) error { return inside(unix.PthreadFchdir, dirfd, call) }
 
 // attributes reads or sets attributes of the object by the getattrlist family, which the library does not cover. The
 // numbers have never changed.

@@ -1,9 +1,6 @@
 package localfs
 
 import (
-	"errors"
-	"fmt"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -38,7 +35,7 @@ func (o *object) get(attr string, p []byte) (int, error) {
 func (o *object) setXattr(attr string, value []byte) error {
 	switch {
 	case attr == macACLName:
-		return o.setACL(value)
+		return setMacACL(o, value)
 	case o.name == "":
 		return retry(func() error { return unix.Fsetxattr(o.fd, attr, value, 0) })
 	}
@@ -48,7 +45,7 @@ func (o *object) setXattr(attr string, value []byte) error {
 func (o *object) removeXattr(attr string) error {
 	switch {
 	case attr == macACLName:
-		return o.setACL(nil)
+		return setMacACL(o, nil)
 	case o.name == "":
 		return retry(func() error { return unix.Fremovexattr(o.fd, attr) })
 	}
@@ -56,32 +53,7 @@ func (o *object) removeXattr(attr string) error {
 }
 
 // extra returns the access control list, which macOS does not treat as an extended attribute.
-func (o *object) extra() ([]tree.Xattr, error) {
-	buf := make([]byte, macACLSize)
-	err := o.attributes(false, unix.ATTR_CMN_EXTENDED_SECURITY, buf)
-	if Unsupported(err) || errors.Is(err, unix.EINVAL) {
-		return nil, nil
-	}
-	var value []byte
-	if err == nil {
-		value, err = parseMacACL(buf)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", macACLName, err)
-	}
-	if value == nil {
-		return nil, nil
-	}
-	return []tree.Xattr{{Name: macACLName, Value: append([]byte(nil), value...)}}, nil
-}
-
-func (o *object) setACL(value []byte) error {
-	buf, err := formatMacACL(value)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrNotKept, err)
-	}
-	return o.attributes(true, unix.ATTR_CMN_EXTENDED_SECURITY, buf)
-}
+func (o *object) extra() ([]tree.Xattr, error) { return macACLOf(o) }
 
 // isACL reports whether the attribute refines the mode, so that it is set after it.
 func isACL(name string) bool { return name == macACLName }
