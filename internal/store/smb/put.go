@@ -199,7 +199,8 @@ func (s *Store) publish(ctx context.Context, temp string, name store.Name, data 
 				waited = time.Now()
 			}
 			if _, there := s.stat(ctx, h, final); there == nil && time.Since(waited) < busy {
-				return fmt.Errorf("%w: the file that is to be replaced is open elsewhere: %w", store.ErrTemporary, err)
+				return fmt.Errorf("%w: %s refuses to replace a file, which another program may have open", store.ErrTemporary,
+					s.target.Host)
 			}
 		}
 		return err
