@@ -91,8 +91,9 @@ func TestFlagsOfRootDoNotCostThoseOfTheOwner(t *testing.T) {
 		"as wanted":                {macNode{st: owner | system}, owner | system, owner | system, "", 0},
 		"other flags stay":         {macNode{st: tracked | macNoDump}, macHidden, tracked | macHidden, "", 1},
 		"no file flags, as on FAT": {macNode{noFlags: unix.ENOTSUP}, owner, 0, "flags 0x8001: operation not supported", 1},
-		"root's is set":            {macNode{st: macFixed}, owner, macFixed | owner, "flags 0x20000: operation not permitted", 2},
-		"gone":                     {macNode{noStat: unix.ENOENT}, owner, 0, "no such file or directory", 0},
+		"root's is set": {macNode{st: macFixed}, owner, macFixed | owner,
+			"flags 0x20000: operation not permitted", 2},
+		"gone": {macNode{noStat: unix.ENOENT}, owner, 0, "no such file or directory", 0},
 	} {
 		node := c.node
 		err := changeMacFlags(&node, c.want, macKeptFlags)
