@@ -40,7 +40,7 @@ func (info *FSInfo) classify() {
 		// The client invents the numbers, or mixes those of several file systems.
 		info.Remote = true
 		info.StableInodes = false
-	case "vfat", "msdos", "exfat", "ecryptfs", "hfs", "iso9660", "udf", "squashfs":
+	case "vfat", "msdos", "exfat", "ecryptfs", "iso9660", "udf", "squashfs":
 		// Numbers are assigned at mount time; on images, when the next image is made.
 		info.StableInodes = false
 	}

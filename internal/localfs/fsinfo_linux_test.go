@@ -42,7 +42,7 @@ func TestClassify(t *testing.T) {
 		kind                   string
 		pseudo, remote, stable bool
 	}{
-		{"ext4", false, false, true}, {"xfs", false, false, true}, {"btrfs", false, false, true},
+		{"ext4", false, false, true}, {"hfs", false, false, true}, {"xfs", false, false, true}, {"btrfs", false, false, true},
 		{"tmpfs", false, false, true}, {"overlay", false, false, true}, {"apfs", false, false, true},
 		{"devtmpfs", true, false, false}, {"cgroup2", true, false, false}, {"autofs", true, false, false},
 		{"nfs4", false, true, true}, {"ceph", false, true, true}, {"cifs", false, true, false},

@@ -195,7 +195,15 @@ func within(dirfd int, call func() error) error { return inside(unix.PthreadFchd
 // attributes reads or sets attributes of the object by the getattrlist family, which the library does not cover. The
 // numbers have never changed.
 func (o *object) attributes(set bool, common uint32, buf []byte) error {
-	list := unix.Attrlist{Bitmapcount: unix.ATTR_BIT_MAP_COUNT, Commonattr: common}
+	return o.attributeList(set, &unix.Attrlist{Bitmapcount: unix.ATTR_BIT_MAP_COUNT, Commonattr: common}, buf)
+}
+
+// volume gets attributes of the volume that holds the object.
+func (o *object) volume(attrs uint32, buf []byte) error {
+	return o.attributeList(false, &unix.Attrlist{Bitmapcount: unix.ATTR_BIT_MAP_COUNT, Volattr: attrs}, buf)
+}
+
+func (o *object) attributeList(set bool, list *unix.Attrlist, buf []byte) error {
 	data := unsafe.Pointer(unsafe.SliceData(buf))
 	if o.name == "" {
 		trap := uintptr(unix.SYS_FGETATTRLIST)
@@ -203,7 +211,7 @@ func (o *object) attributes(set bool, common uint32, buf []byte) error {
 			trap = unix.SYS_FSETATTRLIST
 		}
 		return retry(func() error {
-			_, _, errno := unix.Syscall6(trap, uintptr(o.fd), uintptr(unsafe.Pointer(&list)), uintptr(data),
+			_, _, errno := unix.Syscall6(trap, uintptr(o.fd), uintptr(unsafe.Pointer(list)), uintptr(data),
 				uintptr(len(buf)), 0, 0)
 			return errnoOrNil(errno)
 		})
@@ -217,7 +225,7 @@ func (o *object) attributes(set bool, common uint32, buf []byte) error {
 		trap = unix.SYS_SETATTRLISTAT
 	}
 	return retry(func() error {
-		_, _, errno := unix.Syscall6(trap, uintptr(o.fd), uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(&list)),
+		_, _, errno := unix.Syscall6(trap, uintptr(o.fd), uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(list)),
 			uintptr(data), uintptr(len(buf)), unix.FSOPT_NOFOLLOW)
 		return errnoOrNil(errno)
 	})

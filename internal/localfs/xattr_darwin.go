@@ -1,13 +1,28 @@
 package localfs
 
 import (
+	"path/filepath"
+	"unsafe"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// list fills p with the attribute names; for an empty p, it returns their length.
+// list fills p with the attribute names; for an empty p, it returns their length. An AppleDouble file has none.
 func (o *object) list(p []byte) (int, error) {
+	n, err := o.listed(p)
+	if o.refuses(err) {
+		return 0, nil
+	}
+	return n, err
+}
+
+func (o *object) refuses(err error) bool {
+	return err != nil && refusesXattrs(err, o.lastName(), o.volume)
+}
+
+func (o *object) listed(p []byte) (int, error) {
 	if o.name == "" {
 		return retryCount(func() (int, error) { return unix.Flistxattr(o.fd, p) })
 	}
@@ -17,6 +32,19 @@ func (o *object) list(p []byte) (int, error) {
 		return err
 	})
 	return n, err
+}
+
+// lastName returns the name of the object in its directory; "" if it is not known.
+func (o *object) lastName() string {
+	if o.name != "" {
+		return o.name
+	}
+	var path [unix.PathMax]byte
+	_, _, errno := unix.Syscall(unix.SYS_FCNTL, uintptr(o.fd), unix.F_GETPATH, uintptr(unsafe.Pointer(&path[0])))
+	if errno != 0 {
+		return ""
+	}
+	return filepath.Base(unix.ByteSliceToString(path[:]))
 }
 
 // get fills p with the value of the attribute attr; for an empty p, it returns the length.
@@ -53,7 +81,13 @@ func (o *object) removeXattr(attr string) error {
 }
 
 // extra returns the access control list, which macOS does not treat as an extended attribute.
-func (o *object) extra() ([]tree.Xattr, error) { return macACLOf(o) }
+func (o *object) extra() ([]tree.Xattr, error) {
+	list, err := macACLOf(o)
+	if o.refuses(err) {
+		return nil, nil
+	}
+	return list, err
+}
 
 // isACL reports whether the attribute refines the mode, so that it is set after it.
 func isACL(name string) bool { return name == macACLName }

@@ -163,6 +163,7 @@ func TestForeignFilesAreLeftOut(t *testing.T) {
 	require.NoError(t, st.Put(t.Context(), store.Name{Kind: store.Snapshot, ID: "ab"}, []byte("x")))
 	id, trees := "ab"+pack(0xaa).ID[2:], pack(0xab).ID
 	for _, p := range []string{
+		"packs/ab/._" + id, "snapshots/._" + id,
 		"packs/ab/.DS_Store", "packs/ab/" + strings.ToUpper(id), "packs/" + id, "packs/zz/" + id, "packs/ab/" +
 			local.TempPrefix + "1",
 		"packs/cd/" + id, "packs/ab/cd" + id[2:], "packs/ab/" + id + "0", "snapshots/" + local.TempPrefix + "0",
