@@ -15,13 +15,9 @@ func (d *Dir) FS() (FSInfo, error) {
 		return FSInfo{}, fmt.Errorf("stat file system: %w", err)
 	}
 	info := FSInfo{
-		Type:     unix.ByteSliceToString(fs.Fstypename[:]),
-		ReadOnly: fs.Flags&unix.MNT_RDONLY != 0,
-		ID:       uint64(uint32(fs.Fsid.Val[0]))<<32 | uint64(uint32(fs.Fsid.Val[1])),
+		Type: unix.ByteSliceToString(fs.Fstypename[:]),
+		ID:   uint64(uint32(fs.Fsid.Val[0]))<<32 | uint64(uint32(fs.Fsid.Val[1])),
 	}
-	info.classify()
-	if fs.Flags&unix.MNT_LOCAL == 0 {
-		info.Remote = !info.Pseudo
-	}
+	info.setMacFlags(fs.Flags)
 	return info, nil
 }

@@ -90,3 +90,27 @@ func ownedBySystem(name string) bool {
 // macHasXattrs reports whether macOS gives objects of a type extended attributes: not devices, for which listxattr is
 // EPERM (XATTR_VNODE_SUPPORTED of sys/xattr.h).
 func macHasXattrs(typ tree.Type) bool { return typ != tree.CharDevice && typ != tree.BlockDevice }
+
+// Flags of statfs, MNT of sys/mount.h.
+const (
+	macReadOnly   = 0x00000001 // MNT_RDONLY
+	macLocal      = 0x00001000 // MNT_LOCAL
+	macDontBrowse = 0x00100000 // MNT_DONTBROWSE
+)
+
+// setMacFlags completes m by the flags of statfs. The volumes of the system are hidden. The one with the user's data is
+// too, and appears at the root.
+func (m *Mount) setMacFlags(flags uint32) {
+	m.classify()
+	m.ReadOnly = flags&macReadOnly != 0
+	m.Local = m.Local && flags&macLocal != 0 && flags&macDontBrowse == 0
+}
+
+// setMacFlags completes info by the flags of statfs.
+func (info *FSInfo) setMacFlags(flags uint32) {
+	info.classify()
+	info.ReadOnly = flags&macReadOnly != 0
+	if flags&macLocal == 0 {
+		info.Remote = !info.Pseudo
+	}
+}

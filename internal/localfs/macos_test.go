@@ -75,3 +75,26 @@ func TestAttributesOfTheFlagsOfMacOS(t *testing.T) {
 		require.Equal(t, want, attrsOfMac(flag), "%#x", flag)
 	}
 }
+
+// A share of an unknown type is remote by its flag, and hidden volumes are not backed up as disks of their own.
+func TestMountFlagsOfMacOS(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind                    string
+		flags                   uint32
+		local, remote, readOnly bool
+	}{
+		"system, at the root": {"apfs", 0x1001, true, false, true},
+		"data, hidden":        {"apfs", 0x101000, false, false, false},
+		"USB disk":            {"exfat", 0x1000, true, false, false},
+		"share":               {"smbfs", 0, false, true, false},
+		"unknown server":      {"newfs", 0, false, true, false},
+		"devices":             {"devfs", 0, false, false, false},
+		"devices, local":      {"devfs", 0x1000, false, false, false},
+	} {
+		m, info := Mount{Type: c.kind}, FSInfo{Type: c.kind}
+		m.setMacFlags(c.flags)
+		info.setMacFlags(c.flags)
+		require.Equal(t, []bool{c.local, c.remote, c.readOnly, c.readOnly},
+			[]bool{m.Local, info.Remote, m.ReadOnly, info.ReadOnly}, name)
+	}
+}

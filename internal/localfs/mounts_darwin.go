@@ -19,11 +19,8 @@ func Mounts() ([]Mount, error) {
 	var all []Mount
 	for _, fs := range table[:n] {
 		m := Mount{Path: unix.ByteSliceToString(fs.Mntonname[:]), Type: unix.ByteSliceToString(fs.Fstypename[:]),
-			Source: unix.ByteSliceToString(fs.Mntfromname[:]), ReadOnly: fs.Flags&unix.MNT_RDONLY != 0}
-		m.classify()
-		// The volumes of the system are hidden. The one with the user's data is too, and appears at the root.
-		hidden := fs.Flags&unix.MNT_DONTBROWSE != 0
-		m.Local = m.Local && fs.Flags&unix.MNT_LOCAL != 0 && !hidden
+			Source: unix.ByteSliceToString(fs.Mntfromname[:])}
+		m.setMacFlags(fs.Flags)
 		all = append(all, m)
 	}
 	return distinct(all), nil
