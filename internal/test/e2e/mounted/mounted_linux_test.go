@@ -75,7 +75,7 @@ func TestReadsAtRandomOffsets(t *testing.T) {
 			require.NoError(t, err)
 			defer func() { require.NoError(t, f.Close()) }()
 			random := rand.New(rand.NewPCG(7, 7))
-			for range testkit.Rounds(500, 2000, 5000) {
+			for range testkit.Rounds(500, 3400, 5000) { // 10,200 in all
 				at, p := random.IntN(len(content)+10), make([]byte, random.IntN(1<<uint(random.IntN(20))+1))
 				n, err := f.ReadAt(p, int64(at))
 				if err != nil {
