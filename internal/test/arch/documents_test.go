@@ -182,16 +182,16 @@ func invented(section, measured string) (out []string) {
 	return out
 }
 
-// TestReadmeQuotesMeasurements holds the figures of the README to docs/measurements/2026-11-performance.md.
+// TestReadmeQuotesMeasurements holds the figures of the README to docs/measurements/2026-11-28-peers.md.
 func TestReadmeQuotesMeasurements(t *testing.T) {
 	all := sources(t)
 	_, section, found := strings.Cut(string(named(t, all, "README.md").text), "\n## As measured\n")
 	require.True(t, found)
 	section, _, _ = strings.Cut(section, "\n## ")
-	measured := string(named(t, all, "docs/measurements/2026-11-performance.md").text)
+	measured := string(named(t, all, "docs/measurements/2026-11-28-peers.md").text)
 	require.Greater(t, len(regexp.MustCompile(`\d+\.\d+`).FindAllString(section, -1)), 8)
 	require.Empty(t, invented(section, measured))
-	require.Equal(t, []string{"4.20", "84 077"}, invented("4.19, 4.20, 84 076, 84 077, 875", measured))
+	require.Equal(t, []string{"2.19", "22 251"}, invented("2.18, 2.19, 22 250, 22 251, 121", measured))
 }
 
 // TestMakeKnowsEveryFuzzTarget compares what make fuzz would run with the targets there are.
