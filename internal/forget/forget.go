@@ -57,11 +57,11 @@ func Drop(ctx context.Context, r *repo.Repository, list []repo.Listed) (dropped 
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			err := r.Store().Delete(ctx, object.Named(store.Snapshot, l.ID))
+			err := store.Discard(ctx, r.Store(), object.Named(store.Snapshot, l.ID))
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
-			case err == nil || errors.Is(err, store.ErrNotExist):
+			case err == nil:
 				dropped[l.ID] = true
 			case ctx.Err() != nil:
 				return context.Cause(ctx)

@@ -2,7 +2,6 @@ package prune
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -279,7 +278,7 @@ func (p *pruner) removeAll(ctx context.Context, names []store.Name, done func(i 
 	g.SetLimit(object.SmallAtOnce)
 	for i, name := range names {
 		g.Go(func() error {
-			if err := p.r.Store().Delete(ctx, name); err != nil && !errors.Is(err, store.ErrNotExist) {
+			if err := store.Discard(ctx, p.r.Store(), name); err != nil {
 				return fmt.Errorf("remove %s: %w", name.Path(), err)
 			}
 			mu.Lock()

@@ -62,7 +62,7 @@ func (r *Repository) putBack(ctx context.Context, name store.Name, sealed []byte
 	if err != nil || len(left) > 0 {
 		return err == nil, err
 	}
-	if err := r.st.Delete(ctx, name); err != nil && !errors.Is(err, store.ErrNotExist) {
+	if err := store.Discard(ctx, r.st, name); err != nil {
 		return false, fmt.Errorf("forget it again: %w", err)
 	}
 	return false, nil

@@ -464,7 +464,7 @@ func (r *Repository) RenewRecoveryKey(ctx context.Context, label string) (string
 		if s.Slot == nil || s.Slot.Method != keyfile.Recovery {
 			continue
 		}
-		if err := r.st.Delete(ctx, object.Named(store.Key, s.ID)); err != nil && !errors.Is(err, store.ErrNotExist) {
+		if err := store.Discard(ctx, r.st, object.Named(store.Key, s.ID)); err != nil {
 			return text, fmt.Errorf("remove the old recovery key %s: %w", s.ID.Short(), err)
 		}
 		if s.Current {

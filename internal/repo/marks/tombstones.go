@@ -67,7 +67,7 @@ func RetractTombstones(ctx context.Context, st store.Store, keys *seal.Keys, sta
 				return err
 			}
 		}
-		if err := st.Delete(ctx, infos[i].Name); err != nil && !errors.Is(err, store.ErrNotExist) {
+		if err := store.Discard(ctx, st, infos[i].Name); err != nil {
 			return fmt.Errorf("remove tombstone: %w", err)
 		}
 		stay = slices.DeleteFunc(slices.Clone(stay), func(id format.ID) bool { return slices.Contains(m.Forgotten, id) })

@@ -198,10 +198,16 @@ func (l *writerLease) tidy(ctx context.Context, before store.Name) {
 	go func(done chan<- removed) {
 		var r removed
 		for _, name := range names {
-			switch err := l.st.Delete(ctx, name); {
-			case errors.Is(err, store.ErrNotExist) && name == before:
+			var err error
+			if name == before {
+				err = l.st.Delete(ctx, name)
+			} else {
+				err = store.Discard(ctx, l.st, name)
+			}
+			switch {
+			case errors.Is(err, store.ErrNotExist):
 				r.absent++
-			case err != nil && !errors.Is(err, store.ErrNotExist):
+			case err != nil:
 				r.left = append(r.left, name)
 			}
 		}
@@ -264,9 +270,9 @@ func (l *writerLease) end(ctx context.Context) error {
 	var err error
 	if l.name != (store.Name{}) { // else it was to be replaced, on a full disk
 		// Also after a failed start: the file may be there although the target reported an error.
-		err = l.st.Delete(ctx, l.name)
-		if err != nil && !errors.Is(err, store.ErrNotExist) && !errors.Is(err, store.ErrGone) {
-			err = l.st.Delete(ctx, l.name) // as a renewal with an odd answer is repeated
+		err = store.Discard(ctx, l.st, l.name)
+		if err != nil && !errors.Is(err, store.ErrGone) {
+			err = store.Discard(ctx, l.st, l.name) // as a renewal with an odd answer is repeated
 		}
 	}
 	l.settle()
@@ -275,7 +281,7 @@ func (l *writerLease) end(ctx context.Context) error {
 		l.older = append(l.older, store.Name{Kind: store.Lease, ID: l.record.Name()})
 	}
 	for _, name := range l.older {
-		_ = l.st.Delete(ctx, name) // what stays expires
+		_ = store.Discard(ctx, l.st, name) // what stays expires
 	}
 	return err
 }

@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -30,7 +29,7 @@ func (s *Session) DropDamagedMarks(ctx context.Context, damaged []marks.Unreadab
 		if err := s.RenewOrFail(ctx); err != nil {
 			return err
 		}
-		if err := s.st.Delete(ctx, m.Name); err != nil && !errors.Is(err, store.ErrNotExist) {
+		if err := store.Discard(ctx, s.st, m.Name); err != nil {
 			return fmt.Errorf("remove a damaged mark: %w", err)
 		}
 	}

@@ -101,7 +101,7 @@ func (s *Session) readLeases(ctx context.Context, found map[store.Name]store.Inf
 			continue
 		}
 		if delete(found, name); s.opt.Task == PruneTask && now.Sub(info.Modified) > LeaseExpiry {
-			_ = s.st.Delete(ctx, name) // of a prune that was killed; the next one tries again
+			_ = store.Discard(ctx, s.st, name) // of a prune that was killed; the next one tries again
 		}
 	}
 	names := slices.SortedFunc(maps.Keys(found), func(a, b store.Name) int { return strings.Compare(b.ID, a.ID) })
@@ -196,7 +196,7 @@ func (s *Session) Fence(ctx context.Context, others []Other) (all bool, err erro
 			old = append(old, o.Name)
 		}
 		for _, name := range old {
-			_ = s.st.Delete(ctx, name) // what stays has no effect, and the next prune tries again
+			_ = store.Discard(ctx, s.st, name) // what stays has no effect, and the next prune tries again
 		}
 	}
 	return all, nil
@@ -212,7 +212,7 @@ func (s *Session) fence(ctx context.Context, o *Other) (bool, error) {
 	next := store.Name{Kind: store.Lease, ID: id}
 	err := s.st.Fence(ctx, next)
 	if errors.Is(err, store.ErrNoSpace) { // in the space of the dead lease
-		if err = s.st.Delete(ctx, o.Name); err == nil || errors.Is(err, store.ErrNotExist) {
+		if err = store.Discard(ctx, s.st, o.Name); err == nil {
 			err = s.st.Fence(ctx, next)
 		}
 	}

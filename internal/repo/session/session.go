@@ -210,7 +210,7 @@ func (s *Session) end(failed error) error {
 	if s.opt.DryRun {
 		return err
 	}
-	if leaseErr := s.lease.end(ctx); leaseErr != nil && !errors.Is(leaseErr, store.ErrNotExist) {
+	if leaseErr := s.lease.end(ctx); leaseErr != nil {
 		s.opt.Observer.Note(fmt.Sprintf("the lease of this run stays until it expires: %v", leaseErr))
 	} else if s.to.Ended != nil {
 		s.to.Ended()

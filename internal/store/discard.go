@@ -1,0 +1,21 @@
+package store
+
+import (
+	"context"
+	"errors"
+)
+
+// anywayKey is the key of Discard in a context.
+type anywayKey struct{}
+
+// Discard removes a file; a missing one is no error. So a store that would have to look first need not.
+func Discard(ctx context.Context, st Store, name Name) error {
+	err := st.Delete(context.WithValue(ctx, anywayKey{}, true), name)
+	if errors.Is(err, ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Anyway reports whether a removal belongs to Discard.
+func Anyway(ctx context.Context) bool { return ctx.Value(anywayKey{}) != nil }
