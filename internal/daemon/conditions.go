@@ -93,6 +93,8 @@ func (s *service) wait(j *live, why obstacle) {
 const (
 	mostRuns = 4
 	shortRun = 10 * time.Minute
+	// unnoticed is how long a job waits for a look at what an earlier run owes, before that is reported.
+	unnoticed = time.Second
 )
 
 // startDue starts the jobs that are due and can run, in the order in which they became due.
@@ -109,6 +111,9 @@ func (s *service) startDue(now time.Time) {
 			s.skip(j, now)
 			continue
 		}
+		if !j.settling.IsZero() && now.Sub(j.settling) < unnoticed {
+			continue // most often nothing is owed
+		}
 		if why := s.crowded(j, now); why != "" {
 			s.wait(j, obstacle{text: why})
 			continue
@@ -124,7 +129,7 @@ func (s *service) startDue(now time.Time) {
 // crowded returns why a job has to wait for others that run; "" if it does not. Disks and networks are shared by the
 // gates of the runs.
 func (s *service) crowded(j *live, now time.Time) string {
-	if j.settling {
+	if !j.settling.IsZero() {
 		return "the AFTERCOMMAND of its run that was killed"
 	}
 	var running []string

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"strings"
+	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/job"
 	"github.com/tidemark-backup/tidemark/internal/record"
@@ -20,10 +21,10 @@ type hookEnd struct {
 
 // settle runs what a killed run of a job owes. The job does not run meanwhile.
 func (s *service) settle(j *live) {
-	if s.Settle == nil || j.settling {
+	if s.Settle == nil || !j.settling.IsZero() {
 		return
 	}
-	j.settling = true
+	j.settling = s.Clock.Now()
 	go func(one *job.Job) {
 		ran, err := s.Settle(one)
 		select {
@@ -35,7 +36,7 @@ func (s *service) settle(j *live) {
 
 // settleEnded reports what was run.
 func (s *service) settleEnded(e hookEnd) {
-	e.j.settling = false
+	e.j.settling = time.Time{}
 	switch {
 	case e.err != nil:
 		s.note(e.j.job.Name, "AFTERCOMMAND of a run that was killed: "+e.err.Error())

@@ -57,6 +57,7 @@ func TestTheServiceSettlesWhatAKilledRunOwes(t *testing.T) {
 		s, stop := w.orders()
 		synctest.Wait()
 		require.Equal(t, 1, asked, "at its start")
+		require.Empty(t, only(t, s).WaitsFor, "most often nothing is owed")
 		time.Sleep(11*time.Minute + 30*time.Second)
 		require.Equal(t, 2, asked, "at once")
 		require.Equal(t, []string{"home backup"}, w.started())

@@ -52,7 +52,7 @@ type live struct {
 	waits    obstacle  // why a due job does not start, as it was reported
 	invalid  string    // why its stanza is not valid any more; it runs as it was
 	remote   bool      // the repository is on another machine
-	settling bool      // what a killed run owes is run
+	settling time.Time // since when what a killed run owes is run; zero: it is not
 	looking  chan bool // a look at that which has not ended
 }
 
@@ -239,7 +239,7 @@ func (s *service) all() []*live { return slices.Concat(s.jobs, s.left) }
 
 // busy reports whether a step or the command of a killed run runs.
 func (s *service) busy() bool {
-	return slices.ContainsFunc(s.all(), func(j *live) bool { return j.settling || j.run != nil && j.run.process != nil })
+	return slices.ContainsFunc(s.all(), func(j *live) bool { return !j.settling.IsZero() || j.run != nil && j.run.process != nil })
 }
 
 // pause returns how long the loop may sleep.
