@@ -99,7 +99,8 @@ type checker struct {
 	found *findings
 	blobs *blobs
 
-	snapshots []repo.Listed
+	listed    []repo.Listed // all snapshots
+	snapshots []repo.Listed // those that are followed
 	packs     packSet
 	proven    *provenPacks           // nil: no record is kept
 	marked    map[format.ID]struct{} // packs that a mark says are missing or damaged
@@ -147,6 +148,7 @@ func (c *checker) pass(ctx context.Context, r *repo.Repository, last bool) (agai
 	c.l.Phase(report.Checking)
 	for _, step := range []func(context.Context) error{
 		c.checkSnapshots, c.checkSmallFiles, c.listIndex, c.listPacks, c.checkIndex, c.checkStrays,
+		c.checkMissing,
 	} {
 		if err := step(ctx); err != nil {
 			return false, err

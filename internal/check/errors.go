@@ -12,6 +12,8 @@ var (
 		"share, add --smb-sign required, or look for a cable, a switch or memory that fails, and check again")
 
 	// errLost ends the reading of a directory with a lost page, after the loss was recorded.
+	// errDeleted: a snapshot disappeared that this machine saved or saw.
+	errDeleted = errors.New("it is missing, and no 'tidemark forget' removed it")
 	errLost    = errors.New("lost")
 	errNowhere = errors.New("it is in no pack of this repository")
 	errGone    = errors.New("the index names it and it is not there")

@@ -88,7 +88,7 @@ func (c *checker) checkSnapshots(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.r.ReportMissing(ctx, all)
+	c.listed = all
 	c.found.Expect(uint64(len(all)), 0)
 	c.found.Count(func(r *Result) { r.Snapshots = uint64(len(all)) })
 	wanted := make(map[format.ID]bool, len(c.opt.Snapshots))

@@ -69,13 +69,13 @@ type Result struct {
 // OK reports whether there are no problems.
 func (r *Result) OK() bool { return len(r.Problems) == 0 && r.More == 0 }
 
-// Healable counts the listed problems that a backup may heal. It heals no config, key, mark or lease.
+// Healable counts the listed problems that a backup may heal from its sources.
 func (r *Result) Healable() (n int) {
 	for i := range r.Problems {
 		switch r.Problems[i].Kind {
-		case Snapshot, Index, Pack, Tree, Blob:
+		case Index, Pack, Tree, Blob:
 			n++
-		case Config, Key, Mark, Lease:
+		case Config, Key, Snapshot, Mark, Lease:
 		}
 	}
 	return n
@@ -107,6 +107,10 @@ func (p *Problem) advice() string {
 		return "nothing is lost by this: the next backup, or 'tidemark repair index', makes this part of the index again " +
 			"from the packs"
 	case Snapshot:
+		if errors.Is(p.Err, errDeleted) {
+			return fmt.Sprintf("'tidemark forget --undo %[1]s' brings it back while its data is there; 'tidemark forget %[1]s' "+
+				"accepts the loss", p.id.Short())
+		}
 		return "the next backup of a machine that has a copy puts it back; else " + fromCopy +
 			"; other snapshots are not affected; 'tidemark repair snapshots --drop' removes it"
 	case Mark:

@@ -147,9 +147,9 @@ func healing(r *check.Result) string {
 	case len(r.Problems):
 		return heals
 	case 0:
-		return "no backup heals that: do what is advised for each"
+		return "no backup stores that again: do what is advised for each"
 	}
-	return heals + "; it heals no key, config, mark or lease: do what is advised for these"
+	return heals + "; for the rest do what is advised for each"
 }
 
 func (a *app) runCheck(ctx context.Context, f *checkFlags, opt check.Options, l *report.Ledger) (*check.Result, error) {

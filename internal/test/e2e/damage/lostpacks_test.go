@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/forget"
 	"github.com/tidemark-backup/tidemark/internal/prune"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -69,7 +70,10 @@ func TestOlderPacksComeBack(t *testing.T) {
 	out, _, err := e.Backup(job)
 	require.NoError(t, err)
 	// What lies above src may have changed, which only this snapshot and its packs hold.
-	require.NoError(t, e.Store.Delete(t.Context(), store.Name{Kind: store.Snapshot, ID: out.ID.String()}))
+	require.NoError(t, e.With(func(r *repo.Repository) error {
+		_, _, err := forget.Drop(t.Context(), r, []repo.Listed{{ID: out.ID}})
+		return err
+	}))
 	lost := packsIn(t, e.Store)
 	removePacks(t, e.Store, lost)
 	for name, data := range old {

@@ -1,0 +1,30 @@
+package check
+
+import (
+	"context"
+
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/reach"
+)
+
+// checkMissing finds the missing snapshots whose data is there, at least the folder at the root. They stop a prune unless
+// another snapshot has the same tree. Of others this machine only warns, once: the target was set back to an older state.
+func (c *checker) checkMissing(ctx context.Context) error {
+	c.r.ReportMissing(ctx, c.listed)
+	var query reach.Query
+	missing, err := c.r.Missing(ctx, c.listed, func(l *repo.Listed) (bool, error) {
+		if l.Snapshot == nil {
+			return true, nil
+		}
+		at, err := c.blobs.index.LocateOne(&query, l.Snapshot.Tree)
+		return err == nil && !at.Lost(), err
+	})
+	if err != nil {
+		return err
+	}
+	c.found.Expect(uint64(len(missing)), 0)
+	for _, l := range missing {
+		c.found.Add(Snapshot, l.ID, "snapshot "+l.ID.String(), errDeleted)
+	}
+	return nil
+}
