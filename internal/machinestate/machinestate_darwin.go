@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -54,44 +53,18 @@ func (h *Host) Sleeps(context.Context) <-chan bool { return make(chan bool) }
 // Ready does nothing, since Sleeps delays no sleep.
 func (h *Host) Ready() {}
 
-// Mounted returns where the volume with a name or UUID is mounted; by is "LABEL" or "UUID". diskutil knows the UUIDs.
+// Mounted returns where the volume with a name or UUID is mounted; by is "LABEL" or "UUID".
 func (h *Host) Mounted(by, name string) (path string, ok bool) {
-	if by == "UUID" {
+	return mountsOfMac(localfs.Mounts).find(by, name, func(uuid string) ([]byte, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 		defer cancel()
-		answer, err := exec.CommandContext(ctx, "/usr/sbin/diskutil", "info", name).Output()
-		if err != nil {
-			return "", false
-		}
-		return volumeOf(string(answer))
-	}
-	path = "/Volumes/" + name
-	return path, slices.Contains(mountPoints(), path)
+		return exec.CommandContext(ctx, "/usr/sbin/diskutil", "info", uuid).Output()
+	})
 }
 
 // Changes returns a channel that gets a value when the mounts changed since the last value was received.
 func (h *Host) Changes(ctx context.Context) <-chan struct{} {
 	changes := make(chan struct{}, 1)
-	go func() {
-		for before := mountPoints(); pause(ctx, mountPoll); {
-			now := mountPoints()
-			if !slices.Equal(before, now) {
-				signal(changes)
-			}
-			before = now
-		}
-	}()
+	go mountsOfMac(localfs.Mounts).watch(ctx, changes, mountPoll)
 	return changes
-}
-
-// mountPoints returns the sorted mount points.
-func mountPoints() (paths []string) {
-	all, err := localfs.Mounts()
-	if err != nil {
-		return nil
-	}
-	for _, m := range all {
-		paths = append(paths, m.Path)
-	}
-	return paths
 }
