@@ -111,22 +111,8 @@ func (o *object) chmod(mode uint32) error {
 
 func (o *object) setTimes(n *tree.Node) error { return setMacTimes(o, n) }
 
-// mknodat makes a special file. A socket is made by binding it to the name.
 func mknodat(dirfd int, name string, mode uint32, dev uint64) error {
-	return within(dirfd, func() error {
-		switch mode & unix.S_IFMT {
-		case unix.S_IFIFO:
-			return unix.Mkfifo(name, mode&0o777)
-		case unix.S_IFSOCK:
-			fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
-			if err != nil {
-				return err
-			}
-			defer unix.Close(fd)
-			return unix.Bind(fd, &unix.SockaddrUnix{Name: name})
-		}
-		return unix.Mknod(name, mode, int(int32(uint32(dev))))
-	})
+	return within(dirfd, func() error { return makeNode(name, mode, dev) })
 }
 
 // syncFile also flushes the drive's cache, which fsync on macOS does not, where the file system can.

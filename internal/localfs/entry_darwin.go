@@ -6,35 +6,11 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// pin opens the entry, if that has no side effect and is permitted. It fails if another object took the name in
-// between.
+// pin opens the entry, if that has no side effect and is permitted.
 func (e *Entry) pin(tree.Type) error {
-	byName := e.dir.object(e.name)
-	if err := byName.stat(&e.st); err != nil {
-		return err
-	}
-	e.object = *byName
-	if !mayOpen(&e.st) {
-		return nil
-	}
-	fd, err := openat(e.dir.fd, e.name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_SYMLINK|unix.O_CLOEXEC|unix.O_NOCTTY)
-	if err != nil {
-		return nil // not readable: it is reached by name
-	}
-	var st Stat
-	if err = fstat(fd, &st); err == nil {
-		err = e.requireSame(&st)
-	}
-	if err != nil {
-		_ = unix.Close(fd)
-		return err
-	}
-	if e.st.Type == tree.File {
-		e.setFile(fd)
-	} else {
-		e.object, e.owned = object{fd: fd}, true
-	}
-	return nil
+	return e.pinByName(func() (int, error) {
+		return openat(e.dir.fd, e.name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_SYMLINK|unix.O_CLOEXEC|unix.O_NOCTTY)
+	})
 }
 
 // reopen opens a regular file that Pin could not open.
@@ -51,21 +27,7 @@ func (e *Entry) reopen() (int, error) {
 	return fd, nil
 }
 
-// link links by name, and removes the new name again if another object had taken the old one.
-func (e *Entry) link(dirfd int, name string) error {
-	if err := unix.Linkat(e.dir.fd, e.name, dirfd, name, 0); err != nil {
-		return err
-	}
-	var st Stat
-	err := (&object{fd: dirfd, name: name}).stat(&st)
-	if err == nil {
-		if err = e.requireSame(&st); err == nil {
-			return nil
-		}
-	}
-	_ = unix.Unlinkat(dirfd, name, 0)
-	return err
-}
+func (e *Entry) link(dirfd int, name string) error { return e.linkByName(dirfd, name) }
 
 // Flags returns the st_flags of the object, as Dir.Flags does.
 func (e *Entry) Flags() (uint64, error) {
@@ -76,19 +38,5 @@ func (e *Entry) Flags() (uint64, error) {
 	return uint64(flags & macKeptFlags), nil
 }
 
-// Readlink returns the target of a symbolic link, byte for byte. macOS reads it by name, so the object is compared
-// again afterwards.
-func (e *Entry) Readlink() (string, error) {
-	target, err := e.dir.Readlink(e.name)
-	if err != nil {
-		return "", err
-	}
-	var st Stat
-	if err = e.dir.Lstat(e.name, &st); err == nil {
-		err = e.requireSame(&st)
-	}
-	if err != nil {
-		return "", wrap("read link", e.name, err)
-	}
-	return target, nil
-}
+// Readlink returns the target of a symbolic link, byte for byte.
+func (e *Entry) Readlink() (string, error) { return e.readlinkByName() }
