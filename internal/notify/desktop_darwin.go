@@ -19,14 +19,9 @@ func notifyDesktop(ctx context.Context, _ *options.Notify, m *event.Notification
 			console = int(st.Uid)
 		}
 	}
-	err := errDesktop
-	if command := osascript(os.Getuid(), console, subject(m), m.Text); command != nil {
-		err = showBy(ctx, command)
-	}
-	if err != nil && m.Kind != test {
-		return nil
-	}
-	return err
+	return showInSession(m, osascript(os.Getuid(), console, subject(m), m.Text), func(command []string) error {
+		return showBy(ctx, command)
+	})
 }
 
 func showBy(ctx context.Context, command []string) error {

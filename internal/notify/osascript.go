@@ -1,6 +1,10 @@
 package notify
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/tidemark-backup/tidemark/internal/report/event"
+)
 
 // osascript returns the command that shows a message in the Notification Center of macOS, for a process of the user
 // uid; console is the user of the screen, 0 at the login window. It is nil if there is no session to show it in. Only a
@@ -16,4 +20,16 @@ func osascript(uid, console int, title, text string) (command []string) {
 	}
 	return append(command, "/usr/bin/osascript", "-e", "on run argv", "-e",
 		"display notification (item 2 of argv) with title (item 1 of argv)", "-e", "end run", title, text)
+}
+
+// showInSession runs the command of osascript. Without a session, and where the command fails, only a test fails.
+func showInSession(m *event.Notification, command []string, run func(command []string) error) error {
+	err := errDesktop
+	if command != nil {
+		err = run(command)
+	}
+	if m.Kind != test {
+		return nil
+	}
+	return err
 }

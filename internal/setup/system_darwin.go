@@ -1,20 +1,10 @@
 package setup
 
-import (
-	"path/filepath"
-	"strings"
-)
-
-// Label implements System: macOS mounts a volume under its label.
+// Label implements System.
 func (h *Host) Label(source string) string {
 	mounts, err := h.Mounts()
 	if err != nil {
 		return ""
 	}
-	for _, m := range mounts {
-		if m.Source == source && strings.HasPrefix(m.Path, "/Volumes/") {
-			return filepath.Base(m.Path)
-		}
-	}
-	return ""
+	return labelOfMac(mounts, source)
 }

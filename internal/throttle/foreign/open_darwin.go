@@ -7,20 +7,13 @@ import (
 
 // open returns the detector of a device; nil where there are no counters, with the reason.
 func open(info device.Info, opt Options) (detector, string) {
-	switch info.Medium {
-	case device.Memory:
-		return nil, "The data is in memory, so no program waits for a device."
-	case device.Remote:
-		return nil, "What others on this machine do at the server cannot be seen."
-	case device.Unknown, device.SSD, device.HDD:
+	opt, only, none := planOfMac(info.Medium, opt)
+	if none != "" {
+		return nil, none
 	}
 	d, err := diskwatch.OpenDisks(opt.Stats...)
 	if err != nil {
 		return nil, unreadable(err)
-	}
-	only := ""
-	if opt.Elsewhere != nil { // what an operation is charged with may be for another one
-		only, opt.Elsewhere = "macOS counts the I/O of a process, not of a thread, and this one uses several devices", nil
 	}
 	return openDetector(disks{d}, d.Pace(interval(info.Medium)), info, opt, only)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 	"unsafe"
@@ -198,5 +199,20 @@ func TestStoresOfMacOS(t *testing.T) {
 	require.Equal(t, "disk3s5", deviceOf("com.apple.TimeMachine.2026-11-28.local@/dev/disk3s5"), "a snapshot")
 	for _, none := range []string{"//user@nas/share", "nas:/export", "devfs", "map auto_home", "/dev/null"} {
 		require.Empty(t, deviceOf(none))
+	}
+}
+
+// TestOperationsStandForBytes where the kernel refuses the bytes, as to a program in a sandbox.
+func TestOperationsStandForBytes(t *testing.T) {
+	bytes := func(err error) func() (iopolicy.Bytes, error) {
+		return func() (iopolicy.Bytes, error) { return iopolicy.Bytes{Read: 7, Written: 9}, err }
+	}
+	operations := func(err error) func() (in, out int64, _ error) {
+		return func() (in, out int64, _ error) { return 3, 1, err }
+	}
+	require.Equal(t, iopolicy.Bytes{Read: 7, Written: 9}, submitted(bytes(nil), operations(nil)))
+	for _, refused := range []error{syscall.EPERM, syscall.EINVAL, syscall.ESRCH} {
+		require.Equal(t, iopolicy.Bytes{Read: 12288, Written: 4096}, submitted(bytes(refused), operations(nil)))
+		require.Zero(t, submitted(bytes(refused), operations(syscall.EINVAL)))
 	}
 }

@@ -23,8 +23,6 @@ const (
 	rusageInfoV2  = 2
 )
 
-const fallbackOfPage = 4096
-
 // ownIO returns what this process has submitted.
 func ownIO() (iopolicy.Bytes, error) {
 	var info rusageInfo
@@ -36,14 +34,11 @@ func ownIO() (iopolicy.Bytes, error) {
 	return iopolicy.Bytes{Read: info.read, Written: info.written}, nil
 }
 
-func (processMeter) Submitted() iopolicy.Bytes {
-	if own, err := ownIO(); err == nil {
-		return own
-	}
-	// Operations instead of bytes: enough to detect I/O.
+func (processMeter) Submitted() iopolicy.Bytes { return submitted(ownIO, operations) }
+
+// operations returns the block operations of this process.
+func operations() (in, out int64, err error) {
 	var u unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
-		return iopolicy.Bytes{}
-	}
-	return iopolicy.Bytes{Read: uint64(u.Inblock) * fallbackOfPage, Written: uint64(u.Oublock) * fallbackOfPage}
+	err = unix.Getrusage(unix.RUSAGE_SELF, &u)
+	return u.Inblock, u.Oublock, err
 }

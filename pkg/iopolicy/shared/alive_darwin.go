@@ -1,13 +1,6 @@
 package shared
 
-import (
-	"fmt"
-
-	"golang.org/x/sys/unix"
-)
-
-// zombie is the state of a process that has ended and was not waited for (SZOMB in sys/proc.h).
-const zombie = 5
+import "golang.org/x/sys/unix"
 
 // monotonic reads the clock that package time measures by: the one that stands still while the machine sleeps.
 func monotonic() (int64, error) {
@@ -22,11 +15,11 @@ func bootID() (string, error) { return unix.Sysctl("kern.bootsessionuuid") }
 // startOf returns when a process started, in microseconds.
 func startOf(pid int) (int64, error) {
 	info, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
-	if err != nil || info.Proc.P_stat == zombie {
-		return 0, fmt.Errorf("%w: %d", ErrNoProcess, pid)
+	if err != nil {
+		return startOfMac(pid, 0, 0, 0, err)
 	}
-	t := info.Proc.P_starttime
-	return t.Sec*1e6 + int64(t.Usec), nil
+	p := &info.Proc
+	return startOfMac(pid, p.P_stat, p.P_starttime.Sec, p.P_starttime.Usec, nil)
 }
 
 // lockAll keeps all others from the slots while one is chosen. Locks of an open file description for a single slot are
