@@ -33,6 +33,7 @@ print)
 	[ -e loaded ] && { echo "	state = running"; exit 0; }
 	echo 'Could not find service' >&2; exit 113;;
 bootout)
+	[ -s fails ] && { code=$(cat fails); echo "Boot-out failed: $code" >&2; rm fails loaded; exit "$code"; }
 	[ -e loaded ] || { echo 'Boot-out failed: 3: No such process' >&2; exit 3; }
 	printf '1\n2\n3\n' >stopping
 	printf '5\n36\n37\n119\n' >busy
@@ -134,6 +135,28 @@ func TestADisabledServiceIsEnabledAndOtherErrorsAreNotRepeated(t *testing.T) {
 	calls, err := os.ReadFile(filepath.Join(dir, "calls"))
 	require.NoError(t, err)
 	require.Equal(t, "print\nbootstrap\n", string(calls))
+}
+
+// A service that has ended between the look and the stop is stopped; any other error keeps its list.
+func TestAServiceThatEndsByItselfIsStopped(t *testing.T) {
+	for code, stopped := range map[string]bool{"3": true, "36": true, "113": true, "1": false, "5": false, "125": false} {
+		dir := launchctl(t)
+		l, one, other := mac(t)
+		_, err := l.Install(t.Context(), one)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "fails"), []byte(code), 0o600))
+		_, err = l.Install(t.Context(), other)
+		want := other
+		if stopped {
+			require.NoError(t, err, code)
+		} else {
+			require.ErrorContains(t, err, "Boot-out failed: "+code)
+			want = one
+		}
+		list, err := os.ReadFile(l.Path())
+		require.NoError(t, err)
+		require.Equal(t, want, string(list), code)
+	}
 }
 
 // TestADaemonHasAHomeAndAFileForItsErrors: without HOME there is neither cache nor key, and launchd discards what a
