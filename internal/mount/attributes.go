@@ -59,6 +59,10 @@ func setAttributes(a *fuse.Attr, e view.Entry) {
 	}
 }
 
+// securityLabel is of SELinux. Where that runs, the kernel answers and does not ask the mount. Elsewhere ls -l asks for
+// the label of each file, until an answer is ENOTSUP.
+const securityLabel = "security.selinux"
+
 func (s *server) GetXAttr(cancel <-chan struct{}, header *fuse.InHeader, name string, p []byte) (uint32, fuse.Status) {
 	e, _, err := s.at(contextOf(cancel), header.NodeId)
 	if err != nil {
@@ -68,6 +72,9 @@ func (s *server) GetXAttr(cancel <-chan struct{}, header *fuse.InHeader, name st
 		if x.Name == name {
 			return into(p, x.Value)
 		}
+	}
+	if name == securityLabel {
+		return 0, fuse.Status(syscall.ENOTSUP)
 	}
 	return 0, fuse.ENOATTR
 }

@@ -57,7 +57,8 @@ func Serve(ctx context.Context, dir string, root view.Entry, from view.Reader, o
 		with.Options = append(with.Options, "default_permissions")
 	}
 	// The kernel checks the ACLs too: with the mode alone, the mask would count as the rights of the group. It brings
-	// default_permissions, under which a user who is not root could not read all files of an own mount.
+	// default_permissions, under which a user who is not root could not read all files of an own mount, and root would
+	// wait for the ACL of each file of others that it opens.
 	with.EnableAcl = opt.AllowOther
 	readOnly(with)
 	server, err := fuse.NewServer(s, dir, with)

@@ -3,13 +3,11 @@ package mounted
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,15 +20,12 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
-	"github.com/tidemark-backup/tidemark/internal/browse"
-	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/local"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
 	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
-	"github.com/tidemark-backup/tidemark/internal/view"
 )
 
 // TestMountShowsTheSource compares a hostile tree with its mount: every byte and every attribute but inode flags, which
@@ -314,83 +309,6 @@ func TestPruneBeneathAMount(t *testing.T) {
 	}
 	require.NotZero(t, failed)
 	require.NotEmpty(t, m.reported())
-}
-
-// TestOthersReadWhatTheyMay: with AllowOther, other users read what they could in the source, by modes and by ACLs;
-// otherwise nothing.
-func TestOthersReadWhatTheyMay(t *testing.T) {
-	testkit.RequireRoot(t)
-	src := testkit.TempDir(t)
-	for dir := src; strings.HasPrefix(dir, filepath.Clean(os.TempDir())+"/"); dir = filepath.Dir(dir) {
-		require.NoError(t, os.Chmod(dir, 0o755))
-	}
-	const friend, group, stranger = 4001, 4002, 4003
-	kit.Written(t, src, map[string]string{"acl": "for a friend", "private": "secret", "public": "news"})
-	at := func(name string) string { return filepath.Join(src, name) }
-	require.NoError(t, os.Chown(at("acl"), 0, group))
-	require.NoError(t, os.Chmod(at("acl"), 0o600))
-	acl := []byte{2, 0, 0, 0} // the friend may read, and the group not, although the mode says so
-	for _, e := range []struct {
-		tag, perm uint16
-		id        uint32
-	}{{1, 6, 1<<32 - 1}, {2, 4, friend}, {4, 0, 1<<32 - 1}, {0x10, 4, 1<<32 - 1}, {0x20, 0, 1<<32 - 1}} {
-		acl = binary.LittleEndian.AppendUint16(acl, e.tag)
-		acl = binary.LittleEndian.AppendUint16(acl, e.perm)
-		acl = binary.LittleEndian.AppendUint32(acl, e.id)
-	}
-	if err := unix.Setxattr(at("acl"), "system.posix_acl_access", acl, 0); err != nil {
-		t.Skip("needs a file system with ACLs")
-	}
-	require.NoError(t, os.Chmod(at("private"), 0o600))
-	require.NoError(t, os.Chmod(at("public"), 0o644))
-	e := saved(t, src)
-	read := func(dir, name string, id uint32) string {
-		cat := exec.Command("cat", filepath.Join(dir, name))
-		cat.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: id, Gid: id}}
-		out, _ := cat.Output() // what may not be read is empty
-		return string(out)
-	}
-	for _, others := range []bool{true, false} {
-		m := mountFor(t, e, others)
-		require.NoError(t, os.Chmod(filepath.Dir(m.dir), 0o755))
-		some := 0
-		for _, id := range []uint32{friend, group, stranger} {
-			for _, name := range []string{"acl", "private", "public"} {
-				want := ""
-				if others {
-					want = read(src, name, id)
-				}
-				require.Equal(t, want, read(m.latest(src), name, id), "%s by %d, others: %v", name, id, others)
-				require.Equal(t, others && (name == "public" || name == "acl" && id == friend), want != "", name)
-				some += len(want)
-			}
-		}
-		require.Equal(t, others, some > 0)
-	}
-}
-
-// TestRootHasTheModeOfItsDirectory: a private directory that is mounted by itself stays private.
-func TestRootHasTheModeOfItsDirectory(t *testing.T) {
-	testkit.RequireRoot(t)
-	src := testkit.TempDir(t)
-	kit.Written(t, src, map[string]string{"private/public": "news"})
-	require.NoError(t, os.Chmod(filepath.Join(src, "private"), 0o700))
-	require.NoError(t, os.Chmod(filepath.Join(src, "private", "public"), 0o644))
-	e := saved(t, src)
-	m := mountRoot(t, e, true, func(r *repo.Repository) view.Entry {
-		found, err := r.FindSnapshot(t.Context(), "latest", repo.Filter{})
-		require.NoError(t, err)
-		n, err := browse.Resolve(t.Context(), r, found.Snapshot.Tree, filepath.Join(src, "private"))
-		require.NoError(t, err)
-		return view.NewTrees(r).Root(found.ID, n)
-	})
-	got, err := os.ReadFile(filepath.Join(m.dir, "public"))
-	require.NoError(t, err)
-	require.Equal(t, "news", string(got))
-	require.NoError(t, os.Chmod(filepath.Dir(m.dir), 0o755))
-	cat := exec.Command("cat", filepath.Join(m.dir, "public"))
-	cat.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 4003, Gid: 4003}}
-	require.Error(t, cat.Run(), "another user reads a file of a private directory")
 }
 
 // TestUnmountWhileFilesAreRead: programs read while the mount is detached and the repository is closed. They get
