@@ -2,11 +2,13 @@ package webdav_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,13 +19,26 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/internal/view"
 	"github.com/tidemark-backup/tidemark/internal/webdav"
+	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
 // client sends requests to a server with one backup of src.
 type client struct {
-	t   *testing.T
-	at  string
-	src string
+	t      *testing.T
+	at     string
+	src    string
+	loaded *atomic.Int64 // blobs of content
+}
+
+// counted counts the blobs of content that are loaded from a repository.
+type counted struct {
+	*repo.Repository
+	loaded *atomic.Int64
+}
+
+func (c counted) LoadBlob(ctx context.Context, id format.ID) ([]byte, error) {
+	c.loaded.Add(1)
+	return c.Repository.LoadBlob(ctx, id)
 }
 
 func serve(t *testing.T, files map[string]string) *client {
@@ -45,11 +60,12 @@ func serve(t *testing.T, files map[string]string) *client {
 		return list, err
 	}
 	root := view.NewRepository(r, list, time.Now).Root()
-	server := httptest.NewServer(webdav.Handler(root, r, "right", func(path string, err error) {
+	var loaded atomic.Int64
+	server := httptest.NewServer(webdav.Handler(root, counted{r, &loaded}, "right", func(path string, err error) {
 		t.Errorf("%s: %v", path, err)
 	}))
 	t.Cleanup(server.Close)
-	return &client{t, server.URL, src}
+	return &client{t, server.URL, src, &loaded}
 }
 
 // do sends a request and returns status and body. header are pairs.
@@ -93,6 +109,24 @@ func TestFoldersAndFiles(t *testing.T) {
 	require.Contains(t, body, "/latest/")
 	response, _ = c.do("GET", root+"/absent", "right")
 	require.Equal(t, http.StatusNotFound, response.StatusCode)
+}
+
+// TestListingLoadsNoContent: not even for names without a known type, where the library would read the first bytes.
+func TestListingLoadsNoContent(t *testing.T) {
+	files := map[string]string{}
+	for i := range 20 {
+		name := []string{"a.txt", "b.unknown", "c"}[i%3]
+		files[fmt.Sprint(i)+name] = string(testkit.Noise(uint64(i), 100_000))
+	}
+	c := serve(t, files)
+	folder := filepath.Join("/latest", c.src)
+	response, body := c.do("PROPFIND", folder, "right", "Depth", "1")
+	require.Equal(t, http.StatusMultiStatus, response.StatusCode)
+	require.Equal(t, len(files), strings.Count(body, "<D:getcontentlength>100000<"))
+	require.Zero(t, c.loaded.Load())
+	_, body = c.do("GET", folder+"/2c", "right")
+	require.Len(t, body, 100_000)
+	require.NotZero(t, c.loaded.Load())
 }
 
 func TestOnlyReadingWithThePassword(t *testing.T) {
