@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"testing"
 
@@ -295,18 +296,21 @@ func TestDumpFile(t *testing.T) {
 	d["holes"] = &tree.Node{Type: tree.File, Links: 1, Size: 200_000}
 	d["lost"] = &tree.Node{Type: tree.File, Links: 1, Size: 9, Outcome: tree.Unreadable}
 	root := save(t, r, d)
+	dump := func(path string, w io.Writer) error {
+		return browse.DumpAs(t.Context(), r, root, path, browse.Archive{}, w)
+	}
 	for path, want := range map[string][]byte{
 		"/big": stored.Noise(4, 40*stored.ChunkSize), "/home/ann/notes.txt": stored.Noise(1, 3000), "/home/ann/empty": nil,
 		"/holes": make([]byte, 200_000),
 	} {
 		var got bytes.Buffer
-		require.NoError(t, browse.Dump(t.Context(), r, root, path, &got))
+		require.NoError(t, dump(path, &got))
 		require.True(t, bytes.Equal(want, got.Bytes()), path)
 	}
 	var got bytes.Buffer
-	require.ErrorIs(t, browse.Dump(t.Context(), r, root, "/lost", &got), browse.ErrNoContent)
-	require.ErrorIs(t, browse.Dump(t.Context(), r, root, "/home/ann/to notes", &got), browse.ErrNotRepresentable)
-	require.ErrorIs(t, browse.Dump(t.Context(), r, root, "/nothing", &got), browse.ErrNotFound)
+	require.ErrorIs(t, dump("/lost", &got), browse.ErrNoContent)
+	require.ErrorIs(t, dump("/home/ann/to notes", &got), browse.ErrNotRepresentable)
+	require.ErrorIs(t, dump("/nothing", &got), browse.ErrNotFound)
 }
 
 // failing accepts some bytes and then no more.
@@ -325,6 +329,7 @@ func TestDumpToAPipeThatCloses(t *testing.T) {
 	r := initialise(t)
 	root := save(t, r, sample())
 	for _, path := range []string{"/big", "/"} {
-		require.ErrorIs(t, browse.Dump(t.Context(), r, root, path, &failing{left: 10 * stored.ChunkSize}), errFull)
+		err := browse.DumpAs(t.Context(), r, root, path, browse.Archive{}, &failing{left: 10 * stored.ChunkSize})
+		require.ErrorIs(t, err, errFull)
 	}
 }

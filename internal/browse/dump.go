@@ -29,11 +29,6 @@ type Archive struct {
 	Left func(path string, err error)
 }
 
-// Dump writes the file sub of the tree to w, or the directory sub as a tar archive without names of owners. See DumpAs.
-func Dump(ctx context.Context, r Reader, root format.ID, sub string, w io.Writer) error {
-	return DumpAs(ctx, r, root, sub, Archive{}, w)
-}
-
 // DumpAs writes the file sub of the tree to w unchanged, holes as zeros. A directory is written as an archive of its
 // subtree, with paths from the root without the leading '/'. Any other type is an error that wraps ErrNotRepresentable.
 //

@@ -45,7 +45,7 @@ func (e *Engine) Objects(root format.ID, dir string) map[string]Object {
 			o := Object{Node: &kept}
 			if n.Type == tree.File && n.Outcome < tree.Skipped {
 				var out strings.Builder
-				if err := browse.Dump(context.Background(), r, root, path, &out); err != nil {
+				if err := browse.DumpAs(context.Background(), r, root, path, browse.Archive{}, &out); err != nil {
 					return err
 				}
 				o.Data = out.String()
