@@ -73,7 +73,7 @@ It needs FUSE: on Debian the package fuse3, on macOS macFUSE (not tested there y
 	filter.register(c.Flags())
 	c.Flags().BoolVar(&others, "allow-other", false, "let other users enter, as the modes of the files allow")
 	c.Flags().BoolVar(&plain, "no-attributes", false,
-		"leave out extended attributes and ACLs: ls -l takes half of the time")
+		"leave out extended attributes and ACLs: ls -l takes less time")
 	return c
 }
 
