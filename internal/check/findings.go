@@ -170,6 +170,7 @@ func (b *findings) Damaged() (files []format.ID, nowhere bool) {
 	for _, p := range b.list {
 		_, marked := b.marked[p.id]
 		switch {
+		case errors.Is(p.Err, store.ErrDenied): // nothing is known about its content
 		case (p.Kind == Pack || p.Kind == Index) && !marked && !p.id.IsZero():
 			files = append(files, p.id)
 		case p.Kind == Tree || p.Kind == Blob:

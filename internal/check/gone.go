@@ -7,8 +7,9 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo/reach"
 )
 
-// checkMissing finds the missing snapshots whose data is there, at least the folder at the root. They stop a prune unless
-// another snapshot has the same tree. Of others this machine only warns, once: the target was set back to an older state.
+// checkMissing finds the missing snapshots whose data is there, at least the folder at the root. They stop a prune
+// unless another snapshot has the same tree. Of others this machine only warns, once: the target was set back to an
+// older state.
 func (c *checker) checkMissing(ctx context.Context) error {
 	c.r.ReportMissing(ctx, c.listed)
 	var query reach.Query

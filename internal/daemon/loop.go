@@ -239,7 +239,9 @@ func (s *service) all() []*live { return slices.Concat(s.jobs, s.left) }
 
 // busy reports whether a step or the command of a killed run runs.
 func (s *service) busy() bool {
-	return slices.ContainsFunc(s.all(), func(j *live) bool { return !j.settling.IsZero() || j.run != nil && j.run.process != nil })
+	return slices.ContainsFunc(s.all(), func(j *live) bool {
+		return !j.settling.IsZero() || j.run != nil && j.run.process != nil
+	})
 }
 
 // pause returns how long the loop may sleep.

@@ -92,7 +92,7 @@ func IsWhole(ctx context.Context, st store.Store, name store.Name) (bool, error)
 			_, _ = sum.Write(buf) // never fails
 		}
 	}
-	if err != nil && (ctx.Err() != nil || errors.Is(err, store.ErrGone)) {
+	if err != nil && (ctx.Err() != nil || errors.Is(err, store.ErrGone) || errors.Is(err, store.ErrDenied)) {
 		return false, fmt.Errorf("read %s once more: %w", name.Path(), err)
 	}
 	return err == nil && Names(name, sum), nil

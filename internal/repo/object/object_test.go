@@ -85,6 +85,20 @@ func TestPutVerifies(t *testing.T) {
 	require.NoError(t, object.Put(t.Context(), mem.New(), name, data, true))
 }
 
+// TestDeniedAccessIsNoDamage: what cannot be read may be intact.
+func TestDeniedAccessIsNoDamage(t *testing.T) {
+	data := []byte("some bytes")
+	id := seal.FileID(data)
+	for _, op := range []faultstore.Op{faultstore.Stat, faultstore.Get} {
+		st := mem.New()
+		require.NoError(t, st.Put(t.Context(), object.Named(store.Pack, id), data))
+		refused := faultstore.Wrap(st, faultstore.Plan{At: 1, Ops: op, Sticky: true, Err: store.ErrDenied})
+		damaged, err := object.StillDamaged(t.Context(), refused, []format.ID{id})
+		require.ErrorIs(t, err, store.ErrDenied)
+		require.Empty(t, damaged)
+	}
+}
+
 func TestInOrder(t *testing.T) {
 	for _, n := range []int{0, 1, 3, 100} {
 		var got []int

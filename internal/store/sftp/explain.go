@@ -112,7 +112,10 @@ func (s *Store) explainDial(ctx context.Context, err error) error {
 		p.What, p.Do, p.Kinds = host+" refuses connections", "see that sshd runs there and the port is right, "+goOn,
 			[]error{store.ErrGone}
 		return s.temporary(p)
-	case said("subsystem request failed"), r.said == "" && !s.reached.Load(): // the channel ended at once
+	case r.said == "" && !s.reached.Load():
+		p.What, p.Kinds = host+" ended the channel for SFTP at once", []error{store.ErrGone}
+		p.Do = "see that it is up, and that its sshd_config has 'Subsystem sftp internal-sftp', " + goOn
+	case said("subsystem request failed"):
 		p.What, p.Do = host+" has no SFTP", "add 'Subsystem sftp internal-sftp' to its sshd_config, "+goOn
 	default:
 		return s.away("cannot be reached", err)

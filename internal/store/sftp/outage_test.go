@@ -46,7 +46,7 @@ func TestEachFailureSaysWhatToDo(t *testing.T) {
 			kind: store.ErrGone},
 		"no server": {before: s.Kill, after: s.Run, want: "refuses connections", kind: store.ErrGone},
 		"no SFTP": {before: func() { offer(s, false) }, after: func() { offer(s, true) },
-			want: "has no SFTP", kind: store.ErrDenied},
+			want: "has 'Subsystem sftp internal-sftp'", kind: store.ErrGone},
 		"no ssh": {path: "/nowhere", want: "there is no ssh program", kind: store.ErrGone},
 		"no folder": {target: sftp.Target{Host: s.Host, Path: s.Folder + "/none"}, want: "no such file",
 			kind: store.ErrNotExist},
