@@ -1,7 +1,7 @@
 package daemon
 
 import (
-	"github.com/tidemark-backup/tidemark/internal/job"
+	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/job"
 	"github.com/tidemark-backup/tidemark/internal/record"
 )
 
@@ -57,7 +58,6 @@ func TestTheServiceSettlesWhatAKilledRunOwes(t *testing.T) {
 		s, stop := w.orders()
 		synctest.Wait()
 		require.Equal(t, 1, asked, "at its start")
-		require.Empty(t, only(t, s).WaitsFor, "most often nothing is owed")
 		time.Sleep(11*time.Minute + 30*time.Second)
 		require.Equal(t, 2, asked, "at once")
 		require.Equal(t, []string{"home backup"}, w.started())
@@ -68,4 +68,38 @@ func TestTheServiceSettlesWhatAKilledRunOwes(t *testing.T) {
 		require.Equal(t, []string{"home backup"}, w.started(), "tried again afterwards")
 		require.NoError(t, stop())
 	})
+}
+
+// TestAShortLookIsNotReported: most often nothing is owed, and the job starts a moment later.
+func TestAShortLookIsNotReported(t *testing.T) {
+	for took, reported := range map[time.Duration]bool{time.Second / 10: false, time.Minute: true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, makeJob(t, "home", hourly()))
+			require.NoError(t, w.run(expired(t)))
+			time.Sleep(day)
+			w.take()
+			w.config.Settle = func(*job.Job) (bool, error) {
+				time.Sleep(took)
+				return false, nil
+			}
+			stop := w.begin()
+			time.Sleep(5 * time.Minute)
+			require.NoError(t, stop())
+			waits := 0
+			for _, e := range w.take() {
+				if e.Kind == record.Waiting {
+					waits++
+				}
+			}
+			require.Equal(t, reported, waits > 0, took)
+			require.Equal(t, []string{"home backup"}, w.started())
+		})
+	}
+}
+
+// expired is a context that ends soon.
+func expired(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	t.Cleanup(cancel)
+	return ctx
 }
