@@ -2,6 +2,7 @@ package check
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -40,6 +41,9 @@ func (c *checker) mistaken(ctx context.Context, last bool) (bool, error) {
 				defer mu.Unlock()
 				c.whole[id] = struct{}{}
 				found++
+			}
+			if errors.Is(err, store.ErrDenied) {
+				return nil // it stays a problem, and others are looked for
 			}
 			return err
 		})

@@ -11,9 +11,9 @@ var (
 	ErrUnsteady = errors.New("what is read from the repository changes on the way, so that it cannot be checked; for a " +
 		"share, add --smb-sign required, or look for a cable, a switch or memory that fails, and check again")
 
-	// errLost ends the reading of a directory with a lost page, after the loss was recorded.
 	// errDeleted: a snapshot disappeared that this machine saved or saw.
 	errDeleted = errors.New("it is missing, and no 'tidemark forget' removed it")
+	// errLost ends the reading of a directory with a lost page, after the loss was recorded.
 	errLost    = errors.New("lost")
 	errNowhere = errors.New("it is in no pack of this repository")
 	errGone    = errors.New("the index names it and it is not there")

@@ -142,3 +142,21 @@ func FuzzParseSubset(f *testing.F) {
 		require.True(t, s.Percent >= 0 && s.Percent <= 100)
 	})
 }
+
+// TestDeniedAccessIsNotRecorded: packs that may not be read are problems, and no other machine stores them again.
+func TestDeniedAccessIsNotRecorded(t *testing.T) {
+	for _, kind := range []store.Kind{store.Pack, store.Index} {
+		st, _, _ := sample(t)
+		r, err := stored.Open(t, faultstore.Wrap(st, faultstore.Plan{
+			At: 1, Ops: faultstore.Get, Kind: kind, Sticky: true, Err: store.ErrDenied,
+		}))
+		require.NoError(t, err)
+		res, err := check.Run(t.Context(), r, check.Options{ReadData: true, Parallel: 2, Record: "test"}, ledger())
+		require.NoError(t, err)
+		require.False(t, res.OK())
+		for info, err := range st.List(t.Context(), store.Mark) {
+			require.NoError(t, err)
+			require.Fail(t, "a mark", "%v: %s", kind, info.Name)
+		}
+	}
+}
