@@ -62,6 +62,9 @@ func (s *Store) put(ctx context.Context, name store.Name, data []byte) error {
 	if err := name.Check(); err != nil {
 		return err
 	}
+	if name.Kind == store.Config {
+		s.config.Store(nil)
+	}
 	for n := 1; ; n++ {
 		err := s.send(ctx, name, data)
 		if !errors.Is(err, ErrTorn) {

@@ -214,3 +214,33 @@ func TestFoldersAreLearned(t *testing.T) {
 	defer a.mu.Unlock()
 	require.Equal(t, 3, a.n[smbtest.Create], "the temporary file, its new name, and to look at it")
 }
+
+// TestTheConfigOfTheOpeningIsUsedOnce: what was read when the store was opened serves the first Get, and never one
+// after a Put.
+func TestTheConfigOfTheOpeningIsUsedOnce(t *testing.T) {
+	t.Parallel()
+	s := smbtest.Start(t, smbtest.Config{})
+	name := store.Name{Kind: store.Config}
+	first := create(t, target(s, ""), smb.Options{})
+	require.NoError(t, first.Put(t.Context(), name, []byte("one")))
+	open := func() *smb.Store {
+		st, err := smb.Open(t.Context(), target(s, ""), smb.Options{Credentials: password(smbtest.Password)})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, st.Close()) })
+		return st
+	}
+	get := func(st *smb.Store, want string) {
+		t.Helper()
+		info, err := st.Stat(t.Context(), name)
+		require.NoError(t, err)
+		require.EqualValues(t, len(want), info.Size)
+		p := make([]byte, len(want))
+		require.NoError(t, st.Get(t.Context(), name, 0, p))
+		require.Equal(t, want, string(p))
+	}
+	reader, writer := open(), open()
+	require.NoError(t, writer.Put(t.Context(), name, []byte("second")))
+	get(writer, "second")
+	get(reader, "one")
+	get(reader, "second")
+}

@@ -77,7 +77,7 @@ type Store struct {
 	// the config file was seen: its absence means that the disk of the share is gone
 	known      atomic.Bool
 	witness    atomic.Pointer[fs.FileInfo] // the config file at first; nil: not seen yet
-	read       atomic.Pointer[[]byte]      // the config as it was when the store was opened, until it is asked for
+	config     atomic.Pointer[[]byte]      // its content when the store was opened, until it is asked for or stored
 	swept      atomic.Bool                 // the removal of stale temporary files has begun
 	fans       [256]atomic.Bool            // pack folders that exist
 	background sync.WaitGroup              // see inBackground
@@ -229,7 +229,7 @@ func (s *Store) Target() Target { return s.target }
 // Get opens, reads and closes the file. The pieces of a long range are read concurrently.
 func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
 	if name.Kind == store.Config && store.ConnectedSince(ctx).IsZero() {
-		if data := s.read.Swap(nil); data != nil && off == 0 && len(p) == len(*data) {
+		if data := s.config.Swap(nil); data != nil && off == 0 && len(p) == len(*data) {
 			copy(p, *data)
 			return nil
 		}
@@ -269,7 +269,7 @@ func (s *Store) get(ctx context.Context, name store.Name, off int64, p []byte) e
 
 // Stat describes a file.
 func (s *Store) Stat(ctx context.Context, name store.Name) (info store.Info, err error) {
-	if name.Kind == store.Config && s.read.Load() != nil {
+	if name.Kind == store.Config && s.config.Load() != nil {
 		if was := s.witness.Load(); was != nil {
 			return store.Describe(name, *was), nil
 		}
@@ -324,7 +324,7 @@ func (s *Store) remove(ctx context.Context, name store.Name) error {
 	if err == nil && name.Kind == store.Config {
 		s.known.Store(false)
 		s.witness.Store(nil)
-		s.read.Store(nil)
+		s.config.Store(nil)
 	}
 	return err
 }
@@ -361,7 +361,7 @@ func (s *Store) findConfig(ctx context.Context, h *session.Hold) error {
 	s.witness.Store(&info)
 	s.known.Store(true)
 	if data = data[:n]; int64(n) == info.Size() {
-		s.read.Store(&data)
+		s.config.Store(&data)
 	}
 	return nil
 }

@@ -131,7 +131,7 @@ func (p *Pool) choose(ready bool) (*slot, error) {
 func (p *Pool) begin(s *slot) {
 	if time.Since(s.ahead) > aheadAgain {
 		s.ahead = time.Now()
-		p.ahead.Go(func() { _, _ = p.connect(p.stop, s) }) // an error is that of the next user, or goes
+		p.ahead.Go(func() { _, _ = p.connect(p.stop, s) }) // after an error, the next user of the slot dials
 	}
 }
 
