@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
+	"github.com/tidemark-backup/tidemark/internal/forget"
+	"github.com/tidemark-backup/tidemark/internal/prune"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/meter"
@@ -177,4 +179,41 @@ func TestRequestsOfABackup(t *testing.T) {
 	b.add(snapshots - b.stored(store.Snapshot))
 	b.unchanged(b.Job(dir))
 	b.unchanged(b.Job(dir))
+}
+
+// TestRequestsOfAPrune: each pack that goes takes one request.
+func TestRequestsOfAPrune(t *testing.T) {
+	dir := filepath.Join(testkit.RamDir(t), "src")
+	require.NoError(t, os.MkdirAll(dir, 0o700))
+	b := newBench(t)
+	job := b.Job(dir)
+	job.Session.Tuning.DataPack, job.Session.Tuning.Frame = 100_000, 50_000
+	for version := range uint64(2) {
+		for i := range uint64(40) {
+			at := filepath.Join(dir, strconv.FormatUint(i, 10))
+			require.NoError(t, os.WriteFile(at, storetest.Pattern(100_000, version*100+i), 0o600))
+		}
+		kit.Settle()
+		b.count(job)
+	}
+	before := b.stored(store.Pack)
+	require.NoError(t, b.With(func(r *repo.Repository) error {
+		all, err := r.Snapshots(t.Context())
+		if err != nil {
+			return err
+		}
+		slices.SortFunc(all, func(x, y repo.Listed) int { return x.Stored.Compare(y.Stored) })
+		_, _, err = forget.Drop(t.Context(), r, all[:1])
+		return err
+	}))
+	was := of(b.remote.Requests())
+	require.NoError(t, b.With(func(r *repo.Repository) error {
+		_, err := prune.Run(t.Context(), r, prune.Options{})
+		return err
+	}))
+	c, removed := of(b.remote.Requests()).since(was), before-b.stored(store.Pack)
+	t.Logf("%+v, %d packs removed", c, removed)
+	require.Greater(t, removed, uint64(20))
+	require.GreaterOrEqual(t, c.remove, removed)
+	require.Less(t, c.head, removed)
 }
