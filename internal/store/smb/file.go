@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -123,11 +124,27 @@ func (f *file) sync(ctx context.Context) error {
 
 // stat describes the open file.
 func (f *file) stat(ctx context.Context) (info fs.FileInfo, err error) {
-	err = f.store.metadata(ctx, f.hold, func(*smb2.Share) (err error) {
+	err = f.ample(ctx, func() (err error) {
 		info, err = f.smb.Stat()
 		return err
 	})
-	return info, unaltered(f.hold, err)
+	return info, err
+}
+
+// ample runs call, for which the library requests the largest answer that the server allows, even if the remaining
+// credits cover less. Servers that grant few credits then reject the request as invalid, so it is repeated when other
+// requests have returned their credits.
+func (f *file) ample(ctx context.Context, call func() error) error {
+	for pause := firstPause; ; pause *= 2 {
+		err := f.store.metadata(ctx, f.hold, func(*smb2.Share) error { return call() })
+		err = unaltered(f.hold, err)
+		if session.Status(err) != session.StatusInvalidParameter || pause > longestPause {
+			return err
+		}
+		if err := store.Sleep(ctx, pause/2+rand.N(pause)); err != nil {
+			return err
+		}
+	}
 }
 
 // write writes all of data, several pieces concurrently.

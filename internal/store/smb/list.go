@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
-	"math/rand/v2"
 	"os"
 	"path"
 	"slices"
 	"strings"
 
-	"github.com/cloudsoda/go-smb2"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -187,7 +185,7 @@ func (s *Store) readDir(ctx context.Context, h *session.Hold, at string) ([]fs.F
 	defer d.done(ctx, nil)
 	var all []fs.FileInfo
 	for {
-		some, err := s.readSome(ctx, h, d)
+		some, err := s.readSome(ctx, d)
 		all = append(all, some...)
 		if session.Ended(ctx, err) {
 			return all, nil
@@ -198,23 +196,13 @@ func (s *Store) readDir(ctx context.Context, h *session.Hold, at string) ([]fs.F
 	}
 }
 
-// readSome reads the next entries of a folder. The library requests the largest answer that the server allows, even if
-// the remaining credits cover less. Servers that grant few credits then reject the request as invalid, so it is
-// repeated when other requests have returned their credits.
-func (s *Store) readSome(ctx context.Context, h *session.Hold, d *file) (some []fs.FileInfo, err error) {
-	for pause := firstPause; ; pause *= 2 {
-		err = s.metadata(ctx, h, func(*smb2.Share) (err error) {
-			some, err = d.smb.Readdir(batch)
-			return err
-		})
-		err = unaltered(h, err)
-		if session.Status(err) != session.StatusInvalidParameter || pause > longestPause {
-			return some, err
-		}
-		if err := store.Sleep(ctx, pause/2+rand.N(pause)); err != nil {
-			return nil, err
-		}
-	}
+// readSome reads the next entries of a folder.
+func (s *Store) readSome(ctx context.Context, d *file) (some []fs.FileInfo, err error) {
+	err = d.ample(ctx, func() (err error) {
+		some, err = d.smb.Readdir(batch)
+		return err
+	})
+	return some, err
 }
 
 // folded returns the name of an entry in lower case: some servers store names in upper case.

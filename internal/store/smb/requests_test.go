@@ -50,7 +50,7 @@ func TestWhatIsAskedOfTheServer(t *testing.T) {
 	}{
 		{
 			"open", func(*smb.Store) error { return nil },
-			map[uint16]int{smbtest.Create: 1, smbtest.Read: 1, queryInfo: 1, closeFile: 1},
+			map[uint16]int{smbtest.Create: 2, smbtest.Read: 1, closeFile: 2},
 		},
 		{
 			"put, the folder is new", func(st *smb.Store) error { return st.Put(t.Context(), pack(2), small) },

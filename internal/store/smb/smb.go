@@ -333,29 +333,32 @@ func (s *Store) path(name store.Name) string { return path.Join(s.target.Path, n
 
 // findConfig enables the check for a target that goes away. It also reads the config, for the first Stat and the
 // first Get: a repository is opened with it at once, and each answer takes its time.
+//
+// None of its requests takes more than one credit. The library believes to have some more than it was granted, and a
+// server that grants few ends the connection when the last one is used twice.
 func (s *Store) findConfig(ctx context.Context, h *session.Hold) error {
-	f, err := s.open(ctx, h, s.path(store.Name{Kind: store.Config}), os.O_RDONLY)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer f.done(ctx, nil)
+	at := s.path(store.Name{Kind: store.Config})
 	var info fs.FileInfo
 	data, n := make([]byte, 4<<10), 0 // more than a config has
 	var both errgroup.Group           // without a context: requests in flight finish
 	both.Go(func() (err error) {
-		info, err = f.stat(ctx)
+		info, err = s.stat(ctx, h, at)
 		return err
 	})
-	both.Go(func() (err error) {
+	both.Go(func() error {
+		f, err := s.open(ctx, h, at, os.O_RDONLY)
+		if err != nil {
+			return err
+		}
+		defer f.done(ctx, nil)
 		if n, _, err = f.request(ctx, 0, data); session.Ended(ctx, err) {
 			err = nil
 		}
 		return err
 	})
-	if err := both.Wait(); err != nil {
+	if err := both.Wait(); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
 		return err
 	}
 	s.witness.Store(&info)
