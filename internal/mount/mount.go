@@ -63,7 +63,7 @@ func Serve(ctx context.Context, dir string, root view.Entry, from view.Reader, o
 	readOnly(with)
 	server, err := fuse.NewServer(s, dir, with)
 	if err != nil {
-		return fmt.Errorf("mount at %s: %w", dir, err)
+		return fmt.Errorf("mount at %s: %w", dir, refused(err))
 	}
 	served := make(chan struct{})
 	go func() {

@@ -1,6 +1,9 @@
 package mount
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 
@@ -30,4 +33,22 @@ func detach(dir string) error {
 		return unix.Unmount(dir, unix.MNT_DETACH)
 	}
 	return exec.Command("fusermount3", "-u", "-z", dir).Run()
+}
+
+// device is what FUSE is reached by.
+const device = "/dev/fuse"
+
+// refused says what to do about a mount that failed, where that can be seen.
+func refused(err error) error {
+	without := "; or read the snapshots in a browser: 'tidemark serve webdav'"
+	if missing := (*exec.Error)(nil); errors.As(err, &missing) {
+		return fmt.Errorf("fusermount3 is missing: install the package fuse3%s", without)
+	}
+	switch open := unix.Access(device, unix.R_OK|unix.W_OK); {
+	case errors.Is(open, fs.ErrNotExist):
+		return fmt.Errorf("there is no %s: load it as root with 'modprobe fuse'%s", device, without)
+	case errors.Is(open, fs.ErrPermission):
+		return fmt.Errorf("this user may not open %s: allow it as root with 'chmod 666 %[1]s'%s", device, without)
+	}
+	return err
 }

@@ -14,3 +14,5 @@ func settled(server *fuse.Server) error { return server.WaitMount() }
 
 // detach removes a mount that is in use.
 func detach(dir string) error { return unix.Unmount(dir, unix.MNT_FORCE) }
+
+func refused(err error) error { return err }
