@@ -1,9 +1,11 @@
 package roundtrip
 
 import (
+	"bytes"
 	"context"
 	"iter"
 	"math"
+	"os"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -11,9 +13,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/forget"
 	"github.com/tidemark-backup/tidemark/internal/prune"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/restore"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
@@ -174,4 +178,41 @@ func TestTurnsOfForgetAndPrune(t *testing.T) {
 		t.Log(n)
 		require.LessOrEqual(t, n, 60)
 	})
+}
+
+// TestTurnsOfOneFile: one file nine folders deep is restored, and dumped, by a machine that has its cache. Each folder
+// takes an answer at most, and the number of other files takes none.
+func TestTurnsOfOneFile(t *testing.T) {
+	const deep = "1/2/3/4/5/6/7/8"
+	for _, files := range []int{100, 5000} {
+		top := testkit.RamDir(t)
+		smallFiles(t, filepath.Join(top, deep), files)
+		one := filepath.Join(top, deep, "001", "file 51.txt")
+		want, err := os.ReadFile(one)
+		require.NoError(t, err)
+		inVirtualTime(t, func(t *testing.T) {
+			e := kit.NewEngine(t, mem.New())
+			e.Open.Cache.Dir = testkit.RamDir(t)
+			job := e.Job(top)
+			job.Session.Tuning.DataPack, job.Session.Tuning.Frame = 64<<10, 4<<10
+			_, _, err := e.Backup(job)
+			require.NoError(t, err)
+			n := turns(t, e, func() error {
+				return e.RestorePart(t.Context(), restore.Selection{Sub: one}, restore.Target{Path: testkit.RamDir(t)})
+			})
+			var got bytes.Buffer
+			m := turns(t, e, func() error {
+				return e.With(func(r *repo.Repository) error {
+					found, err := r.FindSnapshot(t.Context(), repo.Latest, repo.Filter{})
+					if err != nil {
+						return err
+					}
+					return browse.DumpAs(t.Context(), r, found.Snapshot.Tree, one, browse.Archive{}, &got)
+				})
+			})
+			require.Equal(t, want, got.Bytes())
+			t.Log(files, n, m)
+			require.LessOrEqual(t, max(n, m), 10)
+		})
+	}
 }
