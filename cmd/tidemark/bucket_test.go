@@ -1,13 +1,18 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/test/s3test"
 )
 
@@ -34,6 +39,49 @@ func TestBucket(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "jsonl": jsonl, "capture": capture, "waitfor": waitFor,
+		},
+	})
+}
+
+// TestRequests runs testdata/requests against a server that counts, and after init refuses each twentieth request. The
+// command counted compares the summary on standard output with what the server has seen since the command before.
+func TestRequests(t *testing.T) {
+	fake := s3test.NewFake(t)
+	scriptsInMemory(t)
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/requests",
+		Setup: func(env *testscript.Env) error {
+			for key, value := range map[string]string{
+				"HOME": env.WorkDir + "/home", "TZ": "UTC", "TIDEMARK_POLICY": "important",
+				"XDG_RUNTIME_DIR": env.WorkDir + "/run", "USER": "me", "AWS_ACCESS_KEY_ID": "x",
+				"AWS_SECRET_ACCESS_KEY": "x", "TIDEMARK_S3_TLS": "no", "TIDEMARK_PASSWORD": "secret",
+				"TIDEMARK_REPOSITORY": "s3://" + fake.Addr + "/" + s3test.Bucket + "/p",
+			} {
+				env.Setenv(key, value)
+			}
+			return errors.Join(os.Mkdir(env.WorkDir+"/home", 0o700), os.Mkdir(env.WorkDir+"/run", 0o700))
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"counted": func(ts *testscript.TestScript, _ bool, args []string) {
+				seen := fake.Served()
+				if len(args) > 0 { // what was made is not compared
+					n := 0
+					fake.Faults(func(*http.Request) s3test.Fault {
+						if n++; n%20 == 0 {
+							return s3test.Fault{Status: http.StatusServiceUnavailable, Code: "SlowDown"}
+						}
+						return s3test.Fault{}
+					})
+					return
+				}
+				var summary struct{ event.Figures }
+				for line := range strings.Lines(ts.ReadFile("stdout")) {
+					ts.Check(json.Unmarshal([]byte(line), &summary))
+				}
+				if summary.Requests == nil || *summary.Requests != (report.Requests{Put: seen[0], Get: seen[1], Delete: seen[2]}) {
+					ts.Fatalf("reported %+v, the server saw %v", summary.Requests, seen)
+				}
+			},
 		},
 	})
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/s3"
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 	"github.com/tidemark-backup/tidemark/internal/throttle/device"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
@@ -61,6 +62,7 @@ func Main(stretch keyfile.Params) int {
 // Run executes one command and returns the exit code.
 func Run(ctx context.Context, p Process) int {
 	a := &app{Process: p, devices: device.NewFinder()}
+	a.intake.Requests = a.requests
 	// Mistakes in the options are reported before the format is known: guess it from the arguments.
 	a.print = output.Printer(output.NewText(p.Out, p.Err, output.TextOptions{}))
 	if slices.Contains(p.Args, "--json") {
@@ -101,6 +103,7 @@ type app struct {
 	ballast *sysinfo.Ballast // must stay reachable: see sysinfo.LimitHeap
 	logon   *unlock.Logon    // nil: no share was used yet
 	remotes []store.Remote   // to be closed
+	charged s3.Requests      // of the repository, if it is in a bucket
 	typed   *options.Secret  // passphrase that a person typed; nil: it is not kept
 	hinted  bool             // hintVariables has printed
 

@@ -64,6 +64,7 @@ source is not copied; the others are, and the exit code is 1.`,
 // source is the program as it would use the repository to copy from.
 func (a *app) source() *app {
 	source := &app{Process: a.Process, spec: a.spec.Source(), print: a.print, task: a.task, devices: a.devices}
+	source.intake.Requests = source.requests
 	source.intake.Limits, source.intake.Limited = a.intake.Limits, a.intake.Limited
 	return source
 }

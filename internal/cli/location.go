@@ -89,6 +89,12 @@ func (a *app) observeReads(ctx context.Context, op meter.Operation) func(meter.R
 	}
 }
 
+// requests returns the requests so far that the provider of the store charges for.
+func (a *app) requests() (r report.Requests) {
+	r.Put, r.Get, r.Delete = a.charged.Charged()
+	return r
+}
+
 // noteRetry reports an operation that will be tried again.
 func (a *app) noteRetry(what string, err error) {
 	why := strings.TrimPrefix(store.Brief(err).Error(), what+": ")
@@ -129,7 +135,7 @@ func (a *app) makeLogon() {
 func (a *app) bucketOptions(t s3.Target) (s3.Options, error) {
 	b := a.spec.Bucket()
 	o := s3.Options{Keys: s3.Keys{File: b.Credentials, Env: a.Env}, Region: b.Region, Plain: !b.TLS,
-		Connections: a.sessions()}
+		Connections: a.sessions(), Requests: &a.charged}
 	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION"} {
 		if value, _ := a.Env(name); o.Region == "" {
 			o.Region = value

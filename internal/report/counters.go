@@ -178,6 +178,7 @@ type Totals struct {
 	PoolSizes []PoolSizes  // of a backup, in order of time
 	PID       int          // by which 'tidemark tier set' reaches the job; 0: it does not
 	Limits    Limits
+	Requests  Requests      // none: the store does not charge for them
 	Limited   time.Duration // in which the limits held at least one transfer
 	Uploaded  uint64        // bytes, if the upload rate is limited
 }

@@ -9,8 +9,9 @@ import (
 // Intake counts what a process reads from a repository, in the ledger of its job. Reads before the ledger exists, such
 // as those of the index, are added when it is attached. The zero value is ready to use.
 type Intake struct {
-	Limits  Limits                                       // of the transfers; set before Attach
-	Limited func() (held time.Duration, uploaded uint64) // see Ledger.Limit
+	Limits   Limits                                       // of the transfers; set before Attach
+	Limited  func() (held time.Duration, uploaded uint64) // see Ledger.Limit
+	Requests func() Requests                              // so far; nil: none
 
 	mu     sync.Mutex
 	ledger *Ledger
@@ -26,6 +27,11 @@ func (i *Intake) Attach(l *Ledger) {
 	defer i.mu.Unlock()
 	i.ledger = l
 	l.Limit(i.Limits, i.Limited)
+	if i.Requests != nil {
+		l.mu.Lock()
+		l.requests = append(l.requests, i.Requests)
+		l.mu.Unlock()
+	}
 	if i.timed = l.Snapshot().Job != Backup; i.timed {
 		l.AddTime(Fetch, i.took)
 	}

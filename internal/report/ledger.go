@@ -81,6 +81,7 @@ type Ledger struct {
 	pid        int // see Reachable
 	limits     Limits
 	limited    func() (held time.Duration, uploaded uint64) // see Limit
+	requests   []func() Requests                            // of the stores that charge for requests
 
 	issues issues
 }
@@ -163,7 +164,7 @@ func (l *Ledger) Snapshot() Totals {
 	load(t.Packs.fields(), l.Packs.fields())
 	t.Failures, t.Notes = l.issues.counts()
 	t.Job, t.Start = l.job, l.start
-	t.Gates = l.askGates()
+	t.Gates, t.Requests = l.askGates(), l.askRequests()
 
 	l.mu.Lock()
 	defer l.mu.Unlock()

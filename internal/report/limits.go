@@ -16,6 +16,26 @@ func (l *Ledger) Limit(limits Limits, progress func() (held time.Duration, uploa
 	l.limits, l.limited = limits, progress
 }
 
+// Requests counts the requests to a store whose provider charges for each, in the classes of the usual price lists.
+// Those that failed and those that were repeated count.
+type Requests struct {
+	Put    uint64 `json:"put"`    // PUT, LIST and all others
+	Get    uint64 `json:"get"`    // GET and HEAD
+	Delete uint64 `json:"delete"` // mostly free
+}
+
+// askRequests sums what the stores of the job have counted.
+func (l *Ledger) askRequests() (sum Requests) {
+	l.mu.Lock()
+	stores := l.requests
+	l.mu.Unlock()
+	for _, count := range stores {
+		r := count()
+		sum.Put, sum.Get, sum.Delete = sum.Put+r.Put, sum.Get+r.Get, sum.Delete+r.Delete
+	}
+	return sum
+}
+
 // toUpload returns how many bytes of a backup wait to be stored because the upload rate is limited.
 func (t *Totals) toUpload() uint64 {
 	if t.Job != Backup || t.Limits.Upload <= 0 {

@@ -20,6 +20,9 @@ type Figures struct {
 	Bottleneck     string             `json:"bottleneck,omitempty"`       // as `waiting_for`
 	BottleneckPart float64            `json:"bottleneck_share,omitempty"` // ratio of worker time without `idle`
 	report.Limits
+	// object: requests that the provider of the store charges for, repeated ones too: `put` (PUT, LIST), `get` (GET,
+	// HEAD), `delete`
+	Requests *report.Requests `json:"requests,omitempty"`
 	Yielding
 }
 
@@ -113,6 +116,9 @@ func NewFigures(t *report.Totals) Figures {
 		Objects: t.Objects, Bytes: t.Bytes, Packs: t.Packs, TransferTime: t.Derive().TransferTime.Seconds(),
 		Phases: make(map[string]float64), Stages: make(map[string]float64),
 		Yielding: yielding(t), Limits: t.Limits,
+	}
+	if t.Requests != (report.Requests{}) {
+		f.Requests = &t.Requests
 	}
 	for p, spent := range t.Phases {
 		if spent > 0 {

@@ -105,6 +105,10 @@ func transferRows(t *report.Totals) []row {
 	if n := t.Limits.Download; n > 0 {
 		rows = append(rows, velocity("Limit of the download rate", uint64(n), time.Second))
 	}
+	if r := t.Requests; r != (report.Requests{}) {
+		rows = append(rows, row{"Requests to put, to get, to delete",
+			human.Count(r.Put) + " / " + human.Count(r.Get) + " / " + human.Count(r.Delete), ""})
+	}
 	return append(rows, row{"Elapsed processing time", human.Clocked(t.Elapsed), ""})
 }
 

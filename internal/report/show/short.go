@@ -33,6 +33,10 @@ func WriteShort(w io.Writer, l *report.Ledger, t *report.Totals, s Short) error 
 	if line := l.Remarks(); line != "" {
 		lines = append(lines, line)
 	}
+	if r := t.Requests; r != (report.Requests{}) {
+		lines = append(lines, fmt.Sprintf("requests: %s PUT and LIST, %s GET and HEAD, %s DELETE", human.Count(r.Put),
+			human.Count(r.Get), human.Count(r.Delete)))
+	}
 	lines = lines[:min(len(lines), shortLines)]
 	for i := range lines {
 		lines[i] = Prose(w, lines[i])

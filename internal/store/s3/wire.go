@@ -23,6 +23,11 @@ func (r *Requests) Total() uint64 {
 	return r.Put.Load() + r.Get.Load() + r.Head.Load() + r.List.Load() + r.Delete.Load() + r.Other.Load()
 }
 
+// Charged returns the requests so far in the classes of price lists: PUT, LIST and all others; GET and HEAD; DELETE.
+func (r *Requests) Charged() (put, get, remove uint64) {
+	return r.Put.Load() + r.List.Load() + r.Other.Load(), r.Get.Load() + r.Head.Load(), r.Delete.Load()
+}
+
 // of returns the counter of a request, and its kind for the gate.
 func (r *Requests) of(req *http.Request) (*atomic.Uint64, iopolicy.Kind) {
 	switch {

@@ -40,6 +40,7 @@ type Fake struct {
 	mu    sync.Mutex
 	all   map[string]*object
 	next  func(r *http.Request) Fault
+	seen  [3]uint64 // see Served
 }
 
 type object struct {
@@ -74,6 +75,14 @@ func (f *Fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	time.Sleep(f.Delay)
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	switch {
+	case r.Method == http.MethodDelete:
+		f.seen[2]++
+	case r.Method == http.MethodPut, r.URL.Query().Get("list-type") != "":
+		f.seen[0]++
+	default:
+		f.seen[1]++
+	}
 	var fault Fault
 	if f.next != nil {
 		fault = f.next(r)
@@ -183,6 +192,14 @@ func (f *Fake) list(w http.ResponseWriter, q url.Values) {
 	w.Header().Set("Content-Type", "application/xml")
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
 	_, _ = w.Write(data)
+}
+
+// Served returns how many requests came since it was called last: PUT and LIST, GET and HEAD, DELETE.
+func (f *Fake) Served() (seen [3]uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	seen, f.seen = f.seen, seen
+	return seen
 }
 
 // Keys returns the keys of all objects.
