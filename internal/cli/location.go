@@ -135,7 +135,7 @@ func (a *app) makeLogon() {
 func (a *app) bucketOptions(t s3.Target) (s3.Options, error) {
 	b := a.spec.Bucket()
 	o := s3.Options{Keys: s3.Keys{File: b.Credentials, Env: a.Env}, Region: b.Region, Plain: !b.TLS,
-		Connections: a.sessions(), Requests: &a.charged}
+		Connections: a.sessions(), Class: b.Class, Requests: &a.charged}
 	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION"} {
 		if value, _ := a.Env(name); o.Region == "" {
 			o.Region = value

@@ -16,6 +16,9 @@ func bucketOptions() []Option {
 			Help: "connect to the S3 server by HTTPS; no: by HTTP, in a trusted network"},
 		{Name: "s3-ca", Group: GroupShare, Rare: true, Type: Type{Kind: Path},
 			Help: "file with the certificate of the authority that the S3 server's certificate is from, in PEM form"},
+		{Name: "s3-class", Group: GroupShare, Rare: true, Type: Type{Kind: String},
+			Help: "storage class of packs of file data, such as STANDARD_IA; everything else is in the standard class of the " +
+				"bucket"},
 	}
 }
 
@@ -26,10 +29,11 @@ type Bucket struct {
 	Style       string // "auto", "path" or "host"
 	TLS         bool
 	CA          string // file with certificates; "": those of the system
+	Class       string // storage class of packs of data; "": that of the bucket
 }
 
 // Bucket returns the settings of the connection to an S3 server.
 func (s *Spec) Bucket() Bucket {
 	return Bucket{Credentials: s.string("s3-credentials"), Region: s.string("s3-region"), Style: s.string("s3-style"),
-		TLS: s.bool("s3-tls"), CA: s.string("s3-ca")}
+		TLS: s.bool("s3-tls"), CA: s.string("s3-ca"), Class: s.string("s3-class")}
 }

@@ -6,6 +6,8 @@
 // with its SHA-256, which the server compares before it stores anything; a sum in a trailer is never used. There are
 // no multipart uploads, so an object is never visible in part.
 //
+// Packs of data may have a storage class of their own. All other files are read by every command.
+//
 // # Names that only one writer gets
 //
 // PutNew and Fence send If-None-Match: *. What that is worth depends on the server: see docs/stores.md. A fence is an

@@ -31,6 +31,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		"region": {s3test.Fault{Status: 301, Code: "PermanentRedirect", Region: "eu-west-9"}, store.ErrDenied,
 			"--s3-region eu-west-9"},
 		"no bucket":     {s3test.Fault{Status: 404, Code: "NoSuchBucket"}, store.ErrGone, "correct its name"},
+		"archived":      {s3test.Fault{Status: 403, Code: "InvalidObjectState"}, store.ErrDenied, "from the archive"},
 		"full":          {s3test.Fault{Status: 507, Code: "QuotaExceeded"}, store.ErrNoSpace, "forget --prune"},
 		"unconditional": {s3test.Fault{Status: 501, Code: "NotImplemented"}, nil, "conditional writes"},
 	} {

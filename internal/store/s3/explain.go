@@ -73,6 +73,13 @@ func (s *Store) refusal(a minio.ErrorResponse) *store.Problem {
 		return &store.Problem{What: host + " does not accept the keys",
 			Do:    "correct AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the file of --s3-credentials",
 			Kinds: []error{store.ErrDenied}}
+	case "InvalidObjectState": // denied: what cannot be read now is no damage
+		return &store.Problem{What: "an object at " + where + " is archived, so that it cannot be read",
+			Do:    "restore the objects below packs/ and trees/ from the archive with the tools of the provider, " + goOn,
+			Kinds: []error{store.ErrDenied}}
+	case "InvalidStorageClass":
+		return &store.Problem{What: host + " does not have the storage class " + s.class,
+			Do: "correct --s3-class", Kinds: []error{store.ErrDenied}}
 	case "QuotaExceeded", "XMinioStorageFull", "InsufficientStorage", "StorageFull", "XMinioAdminBucketQuotaExceeded":
 		return &store.Problem{What: "no space left at " + where, Do: store.FreeSpace + ", or raise the quota, " + goOn,
 			Kinds: []error{store.ErrNoSpace}}

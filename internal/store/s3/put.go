@@ -150,6 +150,9 @@ func (s *Store) send(ctx context.Context, name store.Name, data []byte, t tag, o
 	watch, alive, stop := watched(context.WithValue(ctx, dateKey{}, &at))
 	defer stop()
 	opt := minio.PutObjectOptions{DisableContentSha256: true, UserMetadata: map[string]string{tagKey: t.random}}
+	if name.InFan() {
+		opt.StorageClass = s.class
+	}
 	switch only {
 	case "":
 	case free:

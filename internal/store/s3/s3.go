@@ -27,6 +27,7 @@ type Options struct {
 	Style       Style
 	Plain       bool   // HTTP instead of HTTPS
 	CA          []byte // certificates of further authorities, in PEM form
+	Class       string // storage class of packs of data; "": that of the bucket
 	Connections int    // that stay open; 0: 8
 	Pass        *iopolicy.Pass
 	Requests    *Requests // counts; nil: a new one
@@ -47,6 +48,7 @@ type Store struct {
 	target  Target
 	core    *minio.Core
 	wire    *wire
+	class   string       // of packs of data
 	reached *atomic.Bool // a server has answered, so that failures of the network are temporary
 	lost    *sync.Map    // store.Name to tag: PutNews whose answer was lost
 }
@@ -84,7 +86,7 @@ func Open(ctx context.Context, t Target, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrTarget, err)
 	}
-	return &Store{target: t, core: core, wire: w, reached: &atomic.Bool{}, lost: &sync.Map{}}, nil
+	return &Store{target: t, core: core, wire: w, class: o.Class, reached: &atomic.Bool{}, lost: &sync.Map{}}, nil
 }
 
 // Create opens the repository at t and checks that the bucket exists.

@@ -122,3 +122,31 @@ func TestKeysOfAFile(t *testing.T) {
 	_, err = s3.Create(t.Context(), at, s3.Options{Keys: none, Plain: true})
 	require.ErrorContains(t, err, "set AWS_ACCESS_KEY_ID")
 }
+
+// TestOnlyPacksOfDataHaveAClass: all other files are read by every command.
+func TestOnlyPacksOfDataHaveAClass(t *testing.T) {
+	f := s3test.NewFake(t)
+	st, err := s3.Create(t.Context(), s3.Target{Endpoint: f.Addr, Bucket: s3test.Bucket},
+		s3.Options{Keys: keys(), Plain: true, Class: "STANDARD_IA"})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, st.Close()) })
+	data, trees := store.Name{Kind: store.Pack, ID: "a0"}, store.Name{Kind: store.Pack, ID: "a1"}
+	again := store.Name{Kind: store.Pack, ID: "a2"}
+	require.NoError(t, st.Put(t.Context(), data, []byte("x")))
+	require.NoError(t, st.Put(t.Context(), trees, []byte("x")))
+	_, err = st.PutNew(t.Context(), again, []byte("x"))
+	require.NoError(t, err)
+	for kind := range store.Kinds() {
+		name := store.Name{Kind: kind, ID: "ab"}
+		switch kind {
+		case store.Config:
+			name.ID = ""
+		case store.Pack:
+			continue
+		}
+		require.NoError(t, st.Put(t.Context(), name, []byte("x")), kind)
+		require.NoError(t, st.Put(t.Context(), name, []byte("x")), kind)
+	}
+	require.Equal(t, map[string]string{data.Path(): "STANDARD_IA", again.Path(): "STANDARD_IA"}, f.Classes())
+	require.Len(t, f.Keys(), 9)
+}

@@ -44,10 +44,11 @@ type Fake struct {
 }
 
 type object struct {
-	data []byte
-	tag  string
-	meta string
-	at   time.Time
+	data  []byte
+	tag   string
+	meta  string
+	at    time.Time
+	class string
 }
 
 // NewFake starts a Fake that executes everything.
@@ -155,7 +156,7 @@ func (f *Fake) put(w http.ResponseWriter, r *http.Request, key string, body []by
 		refuse(w, r, http.StatusNotFound, "NoSuchKey")
 	default:
 		o := &object{body, `"` + hex.EncodeToString(etag[:]) + `"`, r.Header.Get("X-Amz-Meta-Tidemark-Put"),
-			time.Now().Truncate(time.Second)}
+			time.Now().Truncate(time.Second), r.Header.Get("X-Amz-Storage-Class")}
 		f.all[key] = o
 		w.Header().Set("ETag", o.tag)
 	}
@@ -200,6 +201,19 @@ func (f *Fake) Served() (seen [3]uint64) {
 	defer f.mu.Unlock()
 	seen, f.seen = f.seen, seen
 	return seen
+}
+
+// Classes returns the storage class of each object that was put with one.
+func (f *Fake) Classes() map[string]string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	classes := make(map[string]string)
+	for key, o := range f.all {
+		if o.class != "" {
+			classes[key] = o.class
+		}
+	}
+	return classes
 }
 
 // Keys returns the keys of all objects.
