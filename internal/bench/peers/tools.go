@@ -133,7 +133,7 @@ func repositories() []kind {
 			forget:  func(place) [][]string { return [][]string{{"prune", "--keep-last", "1"}, {"compact"}} },
 			list:    func(place) []string { return []string{"list"} },
 		},
-		kopia(),
+		borg2(), kopia(),
 		{
 			name: "bupstash", program: "bupstash", version: []string{"--version"},
 			env: func(p place) []string {
@@ -141,7 +141,7 @@ func repositories() []kind {
 			},
 			prepare: func(p place) [][]string { return [][]string{{"new-key", "-o", p.home + "/key"}, {"init"}} },
 			backup: func(p place, label, tree string) []string {
-				return []string{"put", "-q", "--send-log", p.home + "/" + sendLog(label), "name=" + label, tree}
+				return []string{"put", "-q", "--send-log", p.home + "/" + series(label) + ".log", "name=" + label, tree}
 			},
 			restore: func(p place) []string { return []string{"restore", "-q", "--into", p.out, "name=" + p.last} },
 			list:    func(place) []string { return []string{"list", "-q"} },
@@ -158,6 +158,48 @@ func repositories() []kind {
 			forget:  keepLast,
 			list:    func(place) []string { return []string{"snapshots"} },
 		},
+		vykar(),
+	}
+}
+
+// borg2 is Borg 2. It finds unchanged files by the newest archive of the same name, so the archives of one tree share a
+// name, and a tag identifies each.
+func borg2() kind {
+	return kind{
+		name: "borg2", program: "borg2", version: []string{"--version"},
+		env: func(p place) []string {
+			return []string{"BORG_REPO=" + p.repo + "/r", "BORG_PASSPHRASE=" + secret, "BORG_BASE_DIR=" + p.home}
+		},
+		prepare: func(place) [][]string {
+			return [][]string{{"repo-create", "--encryption", "aes256-ocb", "--key-location", "repokey"}}
+		},
+		backup: func(_ place, label, tree string) []string {
+			return []string{"create", "--compression", "zstd,3", "--tags", label, "--", series(label), tree}
+		},
+		restore: func(p place) []string { return []string{"extract", "tags:" + p.last} },
+		check:   func(place) []string { return []string{"check", "--verify-data"} },
+		forget:  func(place) [][]string { return [][]string{{"prune", "--keep", "1"}, {"compact"}} },
+		list:    func(place) []string { return []string{"repo-list"} },
+	}
+}
+
+// vykar takes the place of its repository, the compression and what to keep from a configuration file only.
+func vykar() kind {
+	config := func(p place) string { return p.home + "/vykar.yaml" }
+	return kind{
+		name: "vykar", program: "vykar", version: []string{"--version"},
+		env: func(p place) []string {
+			return []string{"VYKAR_CONFIG=" + config(p), "VYKAR_PASSPHRASE=" + secret}
+		},
+		prepare: func(p place) [][]string {
+			text := fmt.Sprintf("repositories: [{url: %q}]\ncompression: {algorithm: zstd}\nretention: {keep_last: 1}\n", p.repo)
+			return [][]string{shell(`printf %s "$1" > "$2"`, text, config(p)), {"init"}}
+		},
+		backup:  func(_ place, _, tree string) []string { return []string{"backup", tree} },
+		restore: func(p place) []string { return []string{"restore", "latest", p.out} },
+		check:   func(place) []string { return []string{"check", "--verify-data"} },
+		forget:  func(place) [][]string { return [][]string{{"prune", "--compact"}} },
+		list:    func(place) []string { return []string{"list"} },
 	}
 }
 
@@ -193,11 +235,10 @@ func kopia() kind {
 // keepLast is the command of restic and those that follow it.
 func keepLast(place) [][]string { return [][]string{{"forget", "--keep-last", "1", "--prune"}} }
 
-// sendLog returns the name of the send log of a series of backups. Each series needs its own: that of the ten files
-// differs from that of the data.
-func sendLog(label string) string {
+// series returns the name that all backups of the same tree share: the ten files have another than the data.
+func series(label string) string {
 	if strings.HasPrefix(label, tenLabel) {
-		return tenLabel + ".log"
+		return tenLabel
 	}
-	return "data.log"
+	return "data"
 }
