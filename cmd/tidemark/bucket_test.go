@@ -62,6 +62,7 @@ func TestRequests(t *testing.T) {
 			return errors.Join(os.Mkdir(env.WorkDir+"/home", 0o700), os.Mkdir(env.WorkDir+"/run", 0o700))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits, "near": near,
 			"counted": func(ts *testscript.TestScript, _ bool, args []string) {
 				seen := fake.Served()
 				if len(args) > 0 { // what was made is not compared
@@ -84,4 +85,30 @@ func TestRequests(t *testing.T) {
 			},
 		},
 	})
+}
+
+// near compares the requests of the summary on standard output with the estimate of a run in a file that stats --cost
+// has printed: at most half as many more or fewer, and two: near FILE RUN.
+func near(ts *testscript.TestScript, _ bool, args []string) {
+	var estimates event.Statistics
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &estimates))
+	var summary struct{ event.Figures }
+	for line := range strings.Lines(ts.ReadFile("stdout")) {
+		ts.Check(json.Unmarshal([]byte(line), &summary))
+	}
+	for _, run := range estimates.Costs {
+		if run.Name != args[1] {
+			continue
+		}
+		was := summary.Requests
+		ts.Logf("estimated %+v and %d bytes, was %+v and %d", run.Requests, run.Out, *was, summary.Bytes.Fetched)
+		for _, pair := range [][2]uint64{{run.Requests.Put, was.Put}, {run.Requests.Get, was.Get},
+			{run.Requests.Delete, was.Delete}} {
+			if pair[0] > pair[1]*3/2+2 || pair[1] > pair[0]*3/2+2 {
+				ts.Fatalf("estimated %d requests, there were %d", pair[0], pair[1])
+			}
+		}
+		return
+	}
+	ts.Fatalf("no estimate of %s", args[1])
 }

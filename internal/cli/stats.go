@@ -17,7 +17,7 @@ import (
 
 func (a *app) statsCommand() *cobra.Command {
 	var filter filterFlags
-	var mode string
+	var mode, cost string
 	c := a.command(&cobra.Command{
 		Use:   "stats [flags] [SNAPSHOT...]",
 		Short: "Count the contents and the size of snapshots",
@@ -27,10 +27,23 @@ func (a *app) statsCommand() *cobra.Command {
     files-by-contents  the same, with each different file content counted once
     raw-data           each chunk counted once: its size before compression, and as stored
     unique             chunks that only the named snapshots need: what removing them and pruning all unused data frees
-    repository         all data in the repository, whether a snapshot needs it or not`,
+    repository         all data in the repository, whether a snapshot needs it or not
+
+--cost says what the repository costs a month, and estimates what a backup that finds nothing changed, a check of all
+data and a restore of all data cost. Prices are for 1,000 requests (put, get, delete), for a GB and month (stored), and
+for a GB that is read (out).`,
+		Example:           `  tidemark stats --cost put=0.005,get=0.0004,stored=0.023,out=0.09`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.snapshotArgs(-1),
 	}, func(ctx context.Context, args []string) (err error) {
+		var prices *browse.Prices
+		if cost != "" {
+			p, err := browse.ParsePrices(cost)
+			if err != nil {
+				return &usageError{err}
+			}
+			prices, mode = &p, string(browse.WholeRepository)
+		}
 		r, err := a.open(ctx)
 		if err != nil {
 			return err
@@ -56,11 +69,12 @@ func (a *app) statsCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.print.Print(&output.Stats{Statistics: stats})
+		return a.print.Print(&output.Stats{Statistics: stats, Prices: prices})
 	}, options.GroupPolicy)
 	filter.register(c.Flags())
 	c.Flags().StringVar(&mode, "mode", string(browse.RestoreSize),
 		"what to count: restore-size, files-by-contents, raw-data, unique or repository")
+	c.Flags().StringVar(&cost, "cost", "", "prices of the provider; counts the whole repository")
 	return c
 }
 

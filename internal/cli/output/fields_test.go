@@ -100,6 +100,7 @@ func TestEveryFieldIsDocumentedAndNoOther(t *testing.T) {
 		"setup":                            event.Setup{},
 		"statistics":                       DiffStats{},
 		"stats":                            event.Statistics{},
+		"Costs of runs":                    event.RunCost{},
 		"analysis":                         event.Analysis{},
 		"Rows of an analysis":              event.AnalysisRow{},
 		"key":                              event.Key{},

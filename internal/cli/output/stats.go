@@ -12,7 +12,10 @@ import (
 )
 
 // Stats is the result of stats.
-type Stats struct{ *browse.Statistics }
+type Stats struct {
+	*browse.Statistics
+	Prices *browse.Prices // nil: the cost is not wanted
+}
 
 // Text writes the figures of the mode.
 func (s *Stats) Text(w io.Writer) error {
@@ -41,6 +44,9 @@ func (s *Stats) Text(w io.Writer) error {
 		s.repository(&b)
 	}
 	fmt.Fprintf(&b, "\n%s\n", show.Prose(w, meaning(s.Mode)))
+	if s.Prices != nil {
+		s.cost(&b)
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -74,12 +80,30 @@ func (s *Stats) repository(b *strings.Builder) {
 	}
 }
 
+func (s *Stats) cost(b *strings.Builder) {
+	fmt.Fprintf(b, "\n%-24s %.2f for storage\n\n", "Cost of a month:", s.Month(*s.Prices))
+	t := table{head: []string{"Estimate of a run", "Put, list>", "Get>", "Delete>", "Read>", "Cost>"}}
+	for _, r := range s.Runs(*s.Prices) {
+		t.add(r.Name, human.Count(r.Requests.Put), human.Count(r.Requests.Get), human.Count(r.Requests.Delete),
+			human.Size(r.Out), fmt.Sprintf("%.4f", r.Cost))
+	}
+	_ = t.write(b) // a strings.Builder does not fail
+}
+
 // Events returns the record.
 func (s *Stats) Events() []any {
-	return []any{&event.Statistics{Type: "stats", Mode: string(s.Mode), Snapshots: s.Snapshots, FileCount: s.Files +
+	e := &event.Statistics{Type: "stats", Mode: string(s.Mode), Snapshots: s.Snapshots, FileCount: s.Files +
 		s.Dirs + s.Others,
 		RestoreSize: s.Bytes, BlobCount: s.Blobs, Uncompressed: s.uncompressed(), Stored: s.Stored, Ratio: s.Ratio(),
-		Packs: s.Data.Packs + s.Trees.Packs, ChunkSize: s.ChunkSize}}
+		Packs: s.Data.Packs + s.Trees.Packs, ChunkSize: s.ChunkSize}
+	if s.Prices != nil {
+		month := s.Month(*s.Prices)
+		e.Month = &month
+		for _, r := range s.Runs(*s.Prices) {
+			e.Costs = append(e.Costs, event.RunCost(r))
+		}
+	}
+	return []any{e}
 }
 
 func (s *Stats) uncompressed() uint64 {

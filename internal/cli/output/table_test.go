@@ -58,6 +58,8 @@ func typical(heading string) string {
 	for name, value := range map[string]string{"Time": "2026-11-28 14:51:45", "Start": "2026-11-28 14:51:45",
 		"Made": "2026-11-28 14:51:45", "Last used": "2026-11-28 14:51:45", "Next": "2026-11-29 02:30", "ID": "836a739b",
 		"Repository": "836a739b", "Size>": "124.00 KiB", "PID>": "1234567", "Running>": "12:34:56", "Kind": "recovery key",
+		"Estimate of a run": "check --read-data", "Put, list>": "123,456", "Get>": "12,345,678", "Delete>": "12",
+		"Cost>":    "1234.5678",
 		"Schedule": "weekly sunday 03:00", "Option": "memory-efficient-backup", "Result": "warning", "Effect": "exclude",
 		"Took>": "12 h 34 min", "Files>": "1,234,567",
 		"Share>": "100.0 %", "Trigger": "schedule", "Outcome": "incomplete", "Read>": "124.00 KiB",

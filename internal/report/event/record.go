@@ -4,6 +4,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
 
@@ -159,6 +160,18 @@ type Statistics struct {
 	Ratio        float64 `json:"compression_ratio,omitempty"` // uncompressed / stored
 	Packs        uint64  `json:"pack_count"`                  // packs, with the mode `repository`
 	ChunkSize    uint32  `json:"chunk_size,omitempty"`        // average in bytes, with the mode `repository`
+	// with `--cost`: of what is stored, in the currency of the prices
+	Month *float64 `json:"cost_of_month,omitempty"`
+	// with `--cost`: list of *costs of runs*
+	Costs []RunCost `json:"costs,omitempty"`
+}
+
+// RunCost is an estimate of what a run costs.
+type RunCost struct {
+	Name     string          `json:"run"`      // `unchanged backup`, `check --read-data`, `full restore`
+	Requests report.Requests `json:"requests"` // as in *Figures*
+	Out      uint64          `json:"bytes_read"`
+	Cost     float64         `json:"cost"`
 }
 
 // Analysis is what `analyze` prints.
