@@ -12,11 +12,11 @@
 // alike. They are compared round by round: tables show the median of those ratios, not the ratio of medians. As root
 // the page cache is dropped before every step that is not warm; otherwise all is warm, and the heading says so. A
 // restore counts only if it restored all files and bytes, and a round counts only if `tidemark check --read-data` finds
-// its repository intact. Each program runs with its defaults, except for the compression of Borg, Kopia and vykar, which
-// is zstd as in the others, and tidemark's policy, which does not yield, as the others do not either. A passphrase costs
-// tidemark about a third of a second each time it is opened, on purpose; bupstash has a key file without derivation;
-// -unlock key-file is the comparison for it. Borg 2 is found as borg2, since its program has the name of Borg 1: make a
-// link of that name, or name the program.
+// its repository intact. Each program runs with its defaults, except for the compression of Borg, Kopia and vykar,
+// which is zstd as in the others, and tidemark's policy, which does not yield, as the others do not either. A
+// passphrase costs tidemark about a third of a second each time it is opened, on purpose; bupstash has a key file
+// without derivation; -unlock key-file is the comparison for it. Borg 2 is found as borg2, since its program has the
+// name of Borg 1: make a link of that name, or name the program.
 package peers
 
 import (
