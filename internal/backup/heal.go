@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/backup/compare"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
@@ -33,8 +34,8 @@ type damage struct {
 type foundDamage struct{ packs []format.ID }
 
 func (e *foundDamage) Error() string {
-	return fmt.Sprintf("%d packs of the repository are missing or damaged; the backup begins again without them",
-		len(e.packs))
+	return fmt.Sprintf("missing or damaged: %s; the backup begins again without what is lost",
+		human.Plural(uint64(len(e.packs)), "pack"))
 }
 
 // add takes the damage from the error of a pass, and reports whether it was new, so that another pass may succeed.

@@ -29,7 +29,8 @@ type logFlags struct {
 
 func (a *app) logCommand() *cobra.Command {
 	var f logFlags
-	c := a.command(&cobra.Command{
+	var c *cobra.Command
+	c = a.command(&cobra.Command{
 		Use:   "log [flags]",
 		Short: "Show what the service did",
 		Long: `Shows the log of the service of this user, oldest first, or its runs as a table. It reads files in the state
@@ -42,9 +43,14 @@ folder, so the service does not have to run.
   tidemark log --job home --runs --last 10
   tidemark log --failed --run 20261124T023000Z-mfq3xkz7
   tidemark log --follow`,
-	}, func(ctx context.Context, _ []string) error { return a.showLog(ctx, &f) })
+	}, func(ctx context.Context, _ []string) error {
+		if f.Job == "" {
+			f.Job = c.Flag("server-name").Value.String()
+		}
+		return a.showLog(ctx, &f)
+	})
 	flags := c.Flags()
-	flags.StringVar(&f.Job, "job", "", "only this job")
+	flags.StringVar(&f.Job, "job", "", "only this job, as --server-name does")
 	flags.StringVar(&f.Run, "run", "", "only the run of this ID")
 	flags.StringVar(&f.since, "since", "", "only what is younger: a duration or a time")
 	flags.IntVar(&f.Last, "last", 0, "only the newest of these (default: all)")
@@ -92,13 +98,18 @@ func (a *app) showLog(ctx context.Context, f *logFlags) (err error) {
 		defer ticker.Stop()
 		lines = record.Follow(ctx, dir, f.Filter, ticker.C)
 	}
+	none := true
 	for line, err := range lines {
+		none = false
 		if err != nil {
 			return err
 		}
 		if err := a.print.Print(&output.LogLine{Log: line}); err != nil {
 			return err
 		}
+	}
+	if none && !f.follow {
+		a.print.Note("the log has no such lines; 'tidemark snapshots' lists backups, also those made by hand")
 	}
 	return nil
 }

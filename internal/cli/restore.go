@@ -119,7 +119,7 @@ at the end, and for each object with --verbose.`,
 func (f *restoreFlags) check() error {
 	switch {
 	case f.target == "":
-		return usagef("--target is missing: name the directory to restore to")
+		return usagef("--target is missing: name the directory to restore to, or / with --include PATH to restore in place")
 	case !f.sparse:
 		return usagef("--sparse=false: a restore never writes holes: leave the flag out")
 	}
@@ -374,6 +374,13 @@ func ownersHint(problems map[string]uint64) string {
 	n := problems["owner"]
 	if n == 0 || os.Geteuid() == 0 {
 		return ""
+	}
+	return ownersText(n)
+}
+
+func ownersText(n uint64) string {
+	if n == 1 {
+		return "1 object belongs to you instead of its owner, since you are not root."
 	}
 	return fmt.Sprintf("%s belong to you instead of their owners, since you are not root.", human.Plural(n, "object"))
 }

@@ -136,6 +136,9 @@ func (r *RepairedSnapshots) Text(w io.Writer) error {
 	}
 	fmt.Fprintf(&b, "examined %s; lost data: %d\n", human.Plural(r.Snapshots, "snapshot"),
 		len(r.Replaced))
+	if r.DryRun && len(r.Replaced) > 0 {
+		b.WriteString("run 'tidemark backup' of every source first: data that it stores again is not lost\n")
+	}
 	_, err := io.WriteString(w, show.Prose(w, b.String()))
 	return err
 }

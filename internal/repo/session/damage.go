@@ -123,8 +123,8 @@ func (s *Session) MarkDamaged(ctx context.Context, packs []format.ID) error {
 	if len(packs) == 0 {
 		return nil
 	}
-	s.opt.Observer.Note(fmt.Sprintf("%d packs of the repository are missing, empty, cut off or damaged: what this "+
-		"run needs of them is stored again; run 'tidemark check' to see what else they held", len(packs)))
+	s.opt.Observer.Note(fmt.Sprintf("packs that are missing, empty, cut off or damaged: %d; what this run needs of "+
+		"them is stored again; run 'tidemark check' to see what else they held", len(packs)))
 	if s.opt.DryRun {
 		s.unmarked = true
 		return nil

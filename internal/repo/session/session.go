@@ -313,7 +313,7 @@ func (s *Session) unusable(ctx context.Context, info *blobindex.PackInfo) (gone 
 	s.checkedMu.Unlock()
 	if gone && !doomed && !reported {
 		s.StopUsing(info.ID)
-		s.opt.Observer.Note(fmt.Sprintf("pack %s is missing or cut off: what this backup needs of it is stored again; "+
+		s.opt.Observer.Note(fmt.Sprintf("pack %s is missing or cut off: what this run needs of it is stored again; "+
 			"run 'tidemark check' to see what else it held", info.ID.Short()))
 	}
 	return doomed || gone, nil

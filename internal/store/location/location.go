@@ -5,6 +5,7 @@ package location
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -42,6 +43,12 @@ func Parse(text string) (Location, error) {
 		return Location{Address: at}, err
 	}
 	switch {
+	case strings.EqualFold(otherBackend(text), "rest"):
+		return Location{}, errors.New("there is no REST server here: serve the folder by SSH and write it as " +
+			"sftp://user@host/path, or put ./ before the name of a local folder")
+	case strings.EqualFold(otherBackend(text), "rclone"):
+		return Location{}, errors.New("rclone is not used: write a bucket as s3://host/bucket/path, mount other storage " +
+			"with 'rclone mount' and name a folder in it, or put ./ before the name of a local folder")
 	case found && scheme == "file":
 		text = rest
 	case found: // not quoted as a whole: it may contain a password
