@@ -88,6 +88,20 @@ func (a *app) commandsWith(name string) (all []string) {
 	return all
 }
 
+// flagCalled names the flag of a command that people call by another name; "" if there is none.
+func flagCalled(c *cobra.Command, name string) string {
+	ours := map[string]string{
+		"passphrase-file": "password-file", "recovery-key-file": "password-file", "from": "from-repo", "to": "target",
+	}[name]
+	if c.Name() == "copy" && name == "to" {
+		ours = "repo"
+	}
+	if c.Flags().Lookup(ours) == nil {
+		return ""
+	}
+	return "--" + ours
+}
+
 // flagError explains an error of pflag: it suggests a flag with a similar name or the equivalent of another program's
 // flag, and replaces the messages of package strconv. An unknown command is reported before its flags.
 func (a *app) flagError(c *cobra.Command, err error) error {
@@ -102,15 +116,19 @@ func (a *app) flagError(c *cobra.Command, err error) error {
 		if theirs := elsewhere.Flag("--" + unknown.GetSpecifiedName()); theirs != "" {
 			return usagef("unknown flag %s", theirs)
 		}
-		if others := a.commandsWith(unknown.GetSpecifiedName()); len(others) > 0 {
-			return usagef("unknown flag: --%s: it is one of '%s'", unknown.GetSpecifiedName(), strings.Join(others, "' and '"))
+		name := unknown.GetSpecifiedName()
+		if called := flagCalled(c, name); called != "" {
+			return usagef("unknown flag: --%s: did you mean %s?", name, called)
+		}
+		if others := a.commandsWith(name); len(others) > 0 {
+			return usagef("unknown flag: --%s: it is one of '%s'", name, strings.Join(others, "' and '"))
 		}
 		flags := &cobra.Command{SuggestionsMinimumDistance: 2} // one subcommand per flag: cobra suggests commands only
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			flags.AddCommand(&cobra.Command{Use: "--" + f.Name, Hidden: f.Hidden, Run: func(*cobra.Command, []string) {}})
 		})
-		if near := flags.SuggestionsFor("--" + unknown.GetSpecifiedName()); len(near) > 0 {
-			return usagef("unknown flag: --%s: did you mean %s?", unknown.GetSpecifiedName(), strings.Join(near, " or "))
+		if near := flags.SuggestionsFor("--" + name); len(near) > 0 {
+			return usagef("unknown flag: --%s: did you mean %s?", name, strings.Join(near, " or "))
 		}
 	case errors.As(err, &unknown):
 		if theirs := elsewhere.Flag("-" + unknown.GetSpecifiedShortnames()[:1]); theirs != "" {

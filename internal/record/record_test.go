@@ -205,6 +205,8 @@ func TestWordsOfTheLog(t *testing.T) {
 			string(summary)),
 		"":                               step("backup", 1, ""),
 		"prune failed: why":              step("prune", 1, ""),
+		"check failed: why":              step("check", 137, ""),
+		"check stopped":                  step("check", 143, ""),
 		"Completed forget in 3 min 12 s": step("forget", 0, "[]"),
 		"Completed prune: 1.00 KiB freed in 3 min 12 s": step("prune", 0, `{"bytes_freed":1024}`),
 		"Destination checked: 2.00 KiB read back without a fault in 3 min 12 s": step("check", 0,

@@ -22,6 +22,12 @@ const (
 	failure = "error"
 )
 
+// The exit codes of a step that SIGINT or SIGTERM ended.
+const (
+	interrupted = 130
+	terminated  = 143
+)
+
 // The outcomes of a run, as in event.Run.
 const (
 	Done       = "done"
@@ -150,6 +156,9 @@ func stepEnded(e *Event) (level, text string) {
 	}
 	if s.ExitCode != 0 && s.Step == "copy" { // as a backup
 		return info, ""
+	}
+	if s.ExitCode == interrupted || s.ExitCode == terminated {
+		return info, s.Step + " stopped"
 	}
 	if s.ExitCode != 0 {
 		return warning, s.Step + " failed: " + cmp.Or(s.Message, fmt.Sprintf("exit code %d", s.ExitCode))
