@@ -183,7 +183,7 @@ func (l *Ledger) CurrentPaths() []string {
 }
 
 // AddTime adds time that something without a clock measured. A negative time corrects what a clock adds to the wrong
-// stage.
+// stage; a stage that would have less than none has none.
 func (l *Ledger) AddTime(s Stage, took time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

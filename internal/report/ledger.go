@@ -173,6 +173,9 @@ func (l *Ledger) Snapshot() Totals {
 	for c := range l.clocks {
 		c.addTo(&t.Stages, t.Elapsed)
 	}
+	for i := range t.Stages {
+		t.Stages[i] = max(0, t.Stages[i])
+	}
 	t.Workers = len(l.clocks)
 	t.Phase, t.Phases, t.Expected, t.Step = l.phase, l.phases, l.expected, l.stepTotals()
 	t.Phases[l.phase] += t.Elapsed - l.phaseSince

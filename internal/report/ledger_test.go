@@ -328,3 +328,13 @@ func TestWordsAndKeysAreComplete(t *testing.T) {
 	require.Equal(t, "unknown", Phase(200).Key())
 	require.Less(t, stageCount, 1<<stageBits)
 }
+
+// TestNoStageHasLessTimeThanNone: the wait for the store is taken from a stage that a clock may not have been in.
+func TestNoStageHasLessTimeThanNone(t *testing.T) {
+	l := New(time.Now)
+	l.AddTime(WaitStore, time.Second)
+	l.AddTime(Compress, -time.Second)
+	stages := l.Snapshot().Stages
+	require.Zero(t, stages[Compress])
+	require.Equal(t, time.Second, stages[WaitStore])
+}

@@ -142,7 +142,7 @@ func (o *opener) secret(slot *keyfile.Slot) ([]byte, error) {
 	if slot.Method == keyfile.Recovery {
 		return o.recovery, nil
 	}
-	if o.recovery != nil || o.passphrase == "" {
+	if o.passphrase == "" {
 		return nil, nil
 	}
 	return []byte(o.passphrase), nil
