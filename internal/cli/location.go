@@ -134,18 +134,18 @@ func (a *app) makeLogon() {
 // bucketOptions returns the settings of the connections to an S3 server.
 func (a *app) bucketOptions(t s3.Target) (s3.Options, error) {
 	b := a.spec.Bucket()
-	o := s3.Options{Keys: s3.Keys{File: b.Credentials, Env: a.Env}, Region: b.Region, Plain: !b.TLS,
-		Connections: a.sessions(), Class: b.Class, Requests: &a.charged}
+	o := s3.Options{Keys: s3.Keys{File: b.Credentials, Env: a.Env}, Bucket: s3.Bucket{Region: b.Region, Class: b.Class},
+		Plain: !b.TLS, Connections: a.sessions(), Requests: &a.charged}
 	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION"} {
-		if value, _ := a.Env(name); o.Region == "" {
-			o.Region = value
+		if value, _ := a.Env(name); o.Bucket.Region == "" {
+			o.Bucket.Region = value
 		}
 	}
 	switch b.Style {
 	case "path":
-		o.Style = s3.InPath
+		o.Bucket.Style = s3.InPath
 	case "host":
-		o.Style = s3.InHost
+		o.Bucket.Style = s3.InHost
 	}
 	if b.CA != "" {
 		var err error

@@ -17,7 +17,7 @@ func bucketOptions() []Option {
 		{Name: "s3-ca", Group: GroupShare, Rare: true, Type: Type{Kind: Path},
 			Help: "file with the certificate of the authority that the S3 server's certificate is from, in PEM form"},
 		{Name: "s3-class", Group: GroupShare, Rare: true, Type: Type{Kind: String},
-			Help: "storage class of packs of file data, such as STANDARD_IA; everything else is in the standard class of the " +
+			Help: "storage class of packs of file data, such as STANDARD_IA; everything else has the default class of the " +
 				"bucket"},
 	}
 }
@@ -29,7 +29,7 @@ type Bucket struct {
 	Style       string // "auto", "path" or "host"
 	TLS         bool
 	CA          string // file with certificates; "": those of the system
-	Class       string // storage class of packs of data; "": that of the bucket
+	Class       string // storage class of packs of data; "": the default of the bucket
 }
 
 // Bucket returns the settings of the connection to an S3 server.

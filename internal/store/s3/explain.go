@@ -75,7 +75,7 @@ func (s *Store) refusal(a minio.ErrorResponse) *store.Problem {
 			Kinds: []error{store.ErrDenied}}
 	case "InvalidObjectState": // denied: what cannot be read now is no damage
 		return &store.Problem{What: "an object at " + where + " is archived, so that it cannot be read",
-			Do:    "restore the objects below packs/ and trees/ from the archive with the tools of the provider, " + goOn,
+			Do:    "restore the archived objects from the archive with the tools of the provider, " + goOn,
 			Kinds: []error{store.ErrDenied}}
 	case "InvalidStorageClass":
 		return &store.Problem{What: host + " does not have the storage class " + s.class,

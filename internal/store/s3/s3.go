@@ -20,14 +20,19 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
+// Bucket says where a bucket is, and how objects are kept in it.
+type Bucket struct {
+	Region string // "": us-east-1
+	Style  Style
+	Class  string // storage class of packs of data; "": the default of the bucket
+}
+
 // Options configures a Store.
 type Options struct {
 	Keys        Keys
-	Region      string // "": us-east-1
-	Style       Style
+	Bucket      Bucket
 	Plain       bool   // HTTP instead of HTTPS
 	CA          []byte // certificates of further authorities, in PEM form
-	Class       string // storage class of packs of data; "": that of the bucket
 	Connections int    // that stay open; 0: 8
 	Pass        *iopolicy.Pass
 	Requests    *Requests // counts; nil: a new one
@@ -64,8 +69,8 @@ func Open(ctx context.Context, t Target, o Options) (*Store, error) {
 	if o.Connections <= 0 {
 		o.Connections = 8
 	}
-	if o.Region == "" {
-		o.Region = "us-east-1"
+	if o.Bucket.Region == "" {
+		o.Bucket.Region = "us-east-1"
 	}
 	if o.Requests == nil {
 		o.Requests = &Requests{}
@@ -79,14 +84,14 @@ func Open(ctx context.Context, t Target, o Options) (*Store, error) {
 		return nil, err
 	}
 	core, err := minio.NewCore(t.Endpoint, &minio.Options{
-		Creds: keys, Secure: !o.Plain, Transport: w, Region: o.Region, MaxRetries: 1,
+		Creds: keys, Secure: !o.Plain, Transport: w, Region: o.Bucket.Region, MaxRetries: 1,
 		BucketLookup: [...]minio.BucketLookupType{minio.BucketLookupAuto, minio.BucketLookupPath,
-			minio.BucketLookupDNS}[o.Style],
+			minio.BucketLookupDNS}[o.Bucket.Style],
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrTarget, err)
 	}
-	return &Store{target: t, core: core, wire: w, class: o.Class, reached: &atomic.Bool{}, lost: &sync.Map{}}, nil
+	return &Store{target: t, core: core, wire: w, class: o.Bucket.Class, reached: &atomic.Bool{}, lost: &sync.Map{}}, nil
 }
 
 // Create opens the repository at t and checks that the bucket exists.

@@ -127,7 +127,7 @@ func TestKeysOfAFile(t *testing.T) {
 func TestOnlyPacksOfDataHaveAClass(t *testing.T) {
 	f := s3test.NewFake(t)
 	st, err := s3.Create(t.Context(), s3.Target{Endpoint: f.Addr, Bucket: s3test.Bucket},
-		s3.Options{Keys: keys(), Plain: true, Class: "STANDARD_IA"})
+		s3.Options{Keys: keys(), Plain: true, Bucket: s3.Bucket{Class: "STANDARD_IA"}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, st.Close()) })
 	data, trees := store.Name{Kind: store.Pack, ID: "a0"}, store.Name{Kind: store.Pack, ID: "a1"}
