@@ -40,7 +40,7 @@ const device = "/dev/fuse"
 
 // refused says what to do about a mount that failed, where that can be seen.
 func refused(err error) error {
-	without := "; or read the snapshots in a browser: 'tidemark serve webdav'"
+	without := "; or show them to a file manager: 'tidemark serve webdav'"
 	if missing := (*exec.Error)(nil); errors.As(err, &missing) {
 		return fmt.Errorf("fusermount3 is missing: install the package fuse3%s", without)
 	}

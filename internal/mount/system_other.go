@@ -15,4 +15,5 @@ func settled(server *fuse.Server) error { return server.WaitMount() }
 // detach removes a mount that is in use.
 func detach(dir string) error { return unix.Unmount(dir, unix.MNT_FORCE) }
 
+// refused returns the error as it is: what macFUSE needs has not been tried.
 func refused(err error) error { return err }
