@@ -18,7 +18,8 @@ import (
 func (a *app) statsCommand() *cobra.Command {
 	var filter filterFlags
 	var mode, cost string
-	c := a.command(&cobra.Command{
+	var c *cobra.Command
+	c = a.command(&cobra.Command{
 		Use:   "stats [flags] [SNAPSHOT...]",
 		Short: "Count the contents and the size of snapshots",
 		Long: `Counts the contents of the named snapshots, or of all:
@@ -42,7 +43,11 @@ for a GB that is read (out).`,
 			if err != nil {
 				return &usageError{err}
 			}
-			prices, mode = &p, string(browse.WholeRepository)
+			prices = &p
+			if asked := c.Flags().Changed("mode"); asked && mode != string(browse.WholeRepository) {
+				return usagef("--cost counts the whole repository: leave out --mode %s", mode)
+			}
+			mode = string(browse.WholeRepository)
 		}
 		r, err := a.open(ctx)
 		if err != nil {

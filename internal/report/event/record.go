@@ -168,10 +168,10 @@ type Statistics struct {
 
 // RunCost is an estimate of what a run costs.
 type RunCost struct {
-	Name     string          `json:"run"`      // `unchanged backup`, `check --read-data`, `full restore`
-	Requests report.Requests `json:"requests"` // as in *Figures*
-	Out      uint64          `json:"bytes_read"`
-	Cost     float64         `json:"cost"`
+	Name     string          `json:"run"`        // `unchanged backup`, `check --read-data`, `full restore`
+	Requests report.Requests `json:"requests"`   // as in *Figures*, estimated
+	Out      uint64          `json:"bytes_read"` // that are read from the store
+	Cost     float64         `json:"cost"`       // in the currency of the prices
 }
 
 // Analysis is what `analyze` prints.

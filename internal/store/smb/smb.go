@@ -334,8 +334,8 @@ func (s *Store) path(name store.Name) string { return path.Join(s.target.Path, n
 // findConfig enables the check for a target that goes away. It also reads the config, for the first Stat and the
 // first Get: a repository is opened with it at once, and each answer takes its time.
 //
-// None of its requests takes more than one credit. The library believes to have some more than it was granted, and a
-// server that grants few ends the connection when the last one is used twice.
+// None of its requests takes more than one credit. The library counts some more than it was granted, and a server
+// that grants few ends the connection when more are used.
 func (s *Store) findConfig(ctx context.Context, h *session.Hold) error {
 	at := s.path(store.Name{Kind: store.Config})
 	var info fs.FileInfo

@@ -181,7 +181,7 @@ func TestTurnsOfForgetAndPrune(t *testing.T) {
 }
 
 // TestTurnsOfOneFile: one file nine folders deep is restored, and dumped, by a machine that has its cache. Each folder
-// takes an answer at most, and the number of other files takes none.
+// takes an answer at most, and 50 times as many files hardly more.
 func TestTurnsOfOneFile(t *testing.T) {
 	const deep = "1/2/3/4/5/6/7/8"
 	for _, files := range []int{100, 5000} {
