@@ -19,9 +19,9 @@ const (
 
 // gaps is what others do in gaps: weighted sums.
 type gaps struct {
-	ios, bytes, seconds float64
-	odd                 change // of the last gaps
-	row                 int    // for how many gaps
+	ios, bytes, read, seconds float64 // read: of bytes
+	odd                       change  // of the last gaps
+	row                       int     // for how many gaps
 }
 
 // change is what others do compared with before.
@@ -65,7 +65,16 @@ func (g *gaps) compare(ios, bytes, seconds float64) change {
 }
 
 // add adds a gap.
-func (g *gaps) add(ios, bytes, seconds float64) {
+func (g *gaps) add(ios, bytes, read, seconds float64) {
 	keep := math.Exp(-seconds / gapMemory)
 	g.ios, g.bytes, g.seconds = keep*g.ios+ios, keep*g.bytes+bytes, keep*g.seconds+seconds
+	g.read = keep*g.read + read
+}
+
+// moved returns the sum of the bytes written, or of those read.
+func (g *gaps) moved(writes bool) float64 {
+	if writes {
+		return g.bytes - g.read
+	}
+	return g.read
 }

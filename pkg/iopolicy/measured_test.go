@@ -295,6 +295,21 @@ func TestMeasuredWithFlushes(t *testing.T) {
 	}
 }
 
+// TestOwnJournalHidesNoLoss: what the file system writes for the job counts as others', and there is more of it beside a
+// larger slot grant. Who reads loses no more for that.
+func TestOwnJournalHidesNoLoss(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	for name, model := range map[string]simModel{"overlap": simOverlap(), "queue": simQueue()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := simScene{model: model, others: []simLoad{unpaced(1, 4096, always)}, job: reader(iopolicy.Throttle),
+				journal: 0.3, long: 24 * time.Second}
+			s.harmless(t, 0.05)
+		})
+	}
+}
+
 // TestMeasuredWithLateWork: what the job wrote costs others something 100 ms later, beside larger and smaller grants
 // alike. A trial does not see that; what bounds it is how much others may lose from before.
 func TestMeasuredWithLateWork(t *testing.T) {

@@ -258,6 +258,7 @@ type simWatcher struct {
 	disk    *simDisk
 	own     *simUser
 	counted func(at time.Duration) bool // others' bytes are exact outside own operations
+	journal float64                     // bytes that the file system writes for each own one; they count as others'
 	last    iopolicy.Moment
 	seen    uint64        // I/Os of others by then
 	waited  time.Duration // of these
@@ -277,7 +278,8 @@ func (w *simWatcher) Look(m iopolicy.Moment) (s iopolicy.Sighting) {
 	if m.Inflight == 0 {
 		s.Inflight[0] = d.all.inflight > w.own.inflight
 		if w.counted(time.Duration(d.clock)) {
-			s.Others, s.Counted = d.all.bytes-w.own.bytes, true
+			s.Others.Read, s.Others.Written = d.all.bytes-w.own.bytes, uint64(w.journal*float64(w.own.bytes))
+			s.Counted = true
 		}
 		if w.last.Inflight == 0 && m.Begun == w.last.Begun && !w.last.At.IsZero() {
 			s.Gap, s.IOs, s.Waited = m.At.Sub(w.last.At), ios-w.seen, waited-w.waited

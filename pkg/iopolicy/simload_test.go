@@ -204,6 +204,8 @@ type simScene struct {
 	impact float64
 	long   time.Duration
 	peers  bool // the jobs' gates know of each other
+
+	journal float64 // see simWatcher
 }
 
 // simMode is what the gate of a job may know.
@@ -274,7 +276,7 @@ func (s simScene) run(t *testing.T, mode simMode) (r simRun) {
 func (s simScene) gate(d *simDisk, own *simUser, mode simMode, peers *simPeers) *iopolicy.Gate {
 	set := iopolicy.DefaultSettings()
 	set.MaxImpact = s.impact
-	watcher := &simWatcher{disk: d, own: own, counted: func(at time.Duration) bool {
+	watcher := &simWatcher{disk: d, own: own, journal: s.journal, counted: func(at time.Duration) bool {
 		return mode == measured || mode == unsure && at < s.long/2
 	}}
 	cfg := iopolicy.Config{Medium: s.model.medium, Settings: set, Watcher: watcher}

@@ -52,6 +52,7 @@ type trial struct {
 	rates   estimate // of others' rates in the periods of a pair
 	turns   estimate // of others' rates in turns, against those in gaps: who catches up in a gap has waited
 	gaps    gaps
+	writes  bool // others are their writes, not their reads
 	record  record
 }
 
@@ -61,6 +62,10 @@ type arm struct {
 	larger bool    // it is the larger one of its pair
 	second bool    // it is the second of its pair
 }
+
+// mostlyWrites is how many times the bytes of their reads others must write in gaps to be measured by their writes. What
+// the file system writes for us, such as its journal, counts as theirs too, and hides what their reads lose.
+const mostlyWrites = 4
 
 // period is the time from one slot grant to the next, or a part of it; or the sums at a moment.
 type period struct {
@@ -148,7 +153,25 @@ func (e *estimate) harmful(part float64) bool {
 
 // forget starts again, with the calculation.
 func (t *trial) forget() {
-	*t = trial{seen: t.seen, arm: arm{factor: 1}, record: record{until: t.record.until, held: t.record.held}}
+	*t = trial{seen: t.seen, arm: arm{factor: 1}, record: record{until: t.record.until, held: t.record.held},
+		writes: t.writes}
+}
+
+// others returns the bytes by which others are measured.
+func (t *trial) others(b Bytes) uint64 {
+	if t.writes {
+		return b.Written
+	}
+	return b.Read
+}
+
+// choose decides by what others did in gaps whether they are measured by their writes.
+func (t *trial) choose() {
+	read, written := t.gaps.read, t.gaps.bytes-t.gaps.read
+	if writes := written > mostlyWrites*read; writes != t.writes && (writes || read > written) {
+		t.writes = writes
+		t.forget()
+	}
 }
 
 // hold keeps to the calculation for some time.
@@ -185,14 +208,15 @@ func (t *trial) look(now, own int64, s Sighting, spent bool) {
 	t.seen = s
 	p := &t.periods
 	if s.Counted && spent && p.paused.length == 0 {
-		p.paused = period{now, s.Others, own}
+		p.paused = period{now, t.others(s.Others), own}
 	}
 	if s.Gap < shortestGap {
 		return
 	}
-	seconds, bytes := s.Gap.Seconds(), 0.0
+	seconds, bytes, read := s.Gap.Seconds(), 0.0, 0.0
 	if s.Counted && before.Counted {
-		bytes = float64(int64(s.Others - before.Others))
+		read = float64(int64(s.Others.Read - before.Others.Read))
+		bytes = read + float64(int64(s.Others.Written-before.Others.Written))
 	}
 	switch t.gaps.compare(float64(s.IOs), bytes, seconds) {
 	case other:
@@ -201,14 +225,15 @@ func (t *trial) look(now, own int64, s Sighting, spent bool) {
 		t.fell(now)
 	case same:
 	}
-	t.gaps.add(float64(s.IOs), bytes, seconds)
+	t.gaps.add(float64(s.IOs), bytes, read, seconds)
+	t.choose()
 }
 
 // next ends a period and chooses the slot grant of the next one. own is the device time of all slot grants so far, and
 // share the part of the time that slot grants may take. exact reports whether others are counted up to now.
 func (t *trial) next(now, own int64, impact, share float64, exact bool) {
 	p := &t.periods
-	moment := period{now, t.seen.Others, own}
+	moment := period{now, t.others(t.seen.Others), own}
 	if !exact || share > largestPart {
 		if !t.seen.Counted {
 			t.forget()
@@ -250,7 +275,7 @@ func keep(length int64, samples float64) float64 {
 // turn compares others' rate in the turn that has ended with that in gaps.
 func (t *trial) turn(end period) {
 	p := &t.periods
-	usual := t.gaps.bytes / t.gaps.seconds / 1e9
+	usual := t.gaps.moved(t.writes) / t.gaps.seconds / 1e9
 	turn, all := p.paused.since(p.began), end.since(p.began)
 	if p.paused.length == 0 || turn.own <= 0 || turn.length <= 0 || !(usual > 0) {
 		return

@@ -44,7 +44,7 @@ type Sighting struct {
 	Waited time.Duration
 	// Others is how many bytes others have moved since any one moment. Counted: it is exact now, since no own operation is
 	// in flight, and cooperating processes use the device no more than others.
-	Others  uint64
+	Others  Bytes
 	Counted bool
 }
 

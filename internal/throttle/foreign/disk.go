@@ -185,8 +185,8 @@ func (l *diskDetector) count(g *sample, wrote bool, s *iopolicy.Sighting) {
 }
 
 // others returns the bytes that others have moved, up to a constant.
-func (l *diskDetector) others(g *sample) uint64 {
-	return g.dev.Read - g.own.Read + g.away.Read + g.dev.Written - l.writes.dirtied(g, l.opt)
+func (l *diskDetector) others(g *sample) iopolicy.Bytes {
+	return iopolicy.Bytes{Read: g.dev.Read - g.own.Read + g.away.Read, Written: g.dev.Written - l.writes.dirtied(g, l.opt)}
 }
 
 // counted reports whether others is exact: all that this process submitted has arrived, and it has no peers.
