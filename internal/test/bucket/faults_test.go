@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/retry"
 	"github.com/tidemark-backup/tidemark/internal/store/s3"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
@@ -68,15 +69,7 @@ func TestEachRequestMayFail(t *testing.T) {
 // TestAServerMayBeKilled kills a real server during backups and starts it again. What was saved is whole.
 func TestAServerMayBeKilled(t *testing.T) {
 	server := s3test.Start(t)
-	keys := s3.Keys{Env: func(name string) (string, bool) {
-		value, ok := map[string]string{"AWS_ACCESS_KEY_ID": s3test.ID, "AWS_SECRET_ACCESS_KEY": s3test.Secret}[name]
-		return value, ok
-	}}
-	remote, err := s3.Create(t.Context(), s3.Target{Endpoint: server.Addr, Bucket: s3test.Bucket, Prefix: "p"},
-		s3.Options{Keys: keys, CA: server.CA})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, remote.Close()) })
-	e := kit.NewEngine(t, retry.Wrap(remote, retry.DefaultPolicy()))
+	e := kit.NewEngine(t, connect(t, server))
 	dir := filepath.Join(testkit.RamDir(t), "src")
 	require.NoError(t, os.MkdirAll(dir, 0o700))
 	for round := range 6 {
@@ -100,4 +93,18 @@ func TestAServerMayBeKilled(t *testing.T) {
 		e.RequireRestored(dir)
 	}
 	e.RequireSound()
+}
+
+// connect returns a store on a server, which tries again.
+func connect(t *testing.T, server *s3test.Server) store.Store {
+	t.Helper()
+	keys := s3.Keys{Env: func(name string) (string, bool) {
+		value, ok := map[string]string{"AWS_ACCESS_KEY_ID": s3test.ID, "AWS_SECRET_ACCESS_KEY": s3test.Secret}[name]
+		return value, ok
+	}}
+	remote, err := s3.Create(t.Context(), s3.Target{Endpoint: server.Addr, Bucket: s3test.Bucket, Prefix: "p"},
+		s3.Options{Keys: keys, CA: server.CA})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, remote.Close()) })
+	return retry.Wrap(remote, retry.DefaultPolicy())
 }

@@ -55,14 +55,23 @@ func Start(t testing.TB) *Server {
 		}
 		t.Skip(how)
 	}
-	s := &Server{t: t, dir: t.TempDir(), Addr: freeAddress(t)}
+	s := &Server{t: t, dir: t.TempDir(), Addr: freeAddress(t), program: program}
 	s.Folder = filepath.Join(s.dir, "buckets")
 	require.NoError(t, os.MkdirAll(filepath.Join(s.Folder, Bucket), 0o700))
 	s.certificate()
-	s.program = program
 	s.Run()
 	t.Cleanup(s.Kill)
 	return s
+}
+
+// Beside starts a second gateway to the same files, with the same certificate. Nothing joins the locks of the two: each
+// may give one name to a writer of its own.
+func (s *Server) Beside() *Server {
+	s.t.Helper()
+	second := &Server{t: s.t, dir: s.dir, Addr: freeAddress(s.t), program: s.program, Folder: s.Folder, CA: s.CA}
+	second.Run()
+	s.t.Cleanup(second.Kill)
+	return second
 }
 
 // freeAddress returns an address of this machine that nothing listens on.
