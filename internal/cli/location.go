@@ -61,7 +61,7 @@ func isRemote(at location.Location, devices *device.Finder) bool {
 func (a *app) access(at location.Location) location.Access {
 	access := location.Access{Connect: a.connect, Share: a.shareOptions, Bucket: a.bucketOptions, SSH: a.sshOptions,
 		Observe: a.observeReads, Retry: a.noteRetry,
-		Back: func() { a.print.Note("the target is back") }, Limit: a.task.limiter}
+		Back: func() { a.noteBack("the target") }, Limit: a.task.limiter}
 	if !at.OnServer() {
 		access.Gate = a.gate(nil, at.Folder)
 	}
@@ -98,7 +98,14 @@ func (a *app) requests() (r report.Requests) {
 // noteRetry reports an operation that will be tried again.
 func (a *app) noteRetry(what string, err error) {
 	why := strings.TrimPrefix(store.Brief(err).Error(), what+": ")
+	a.intake.Outages.Begin(why)
 	a.print.Note(fmt.Sprintf("%s: %s; trying again", what, why))
+}
+
+// noteBack reports that a target answers again.
+func (a *app) noteBack(what string) {
+	a.intake.Outages.End()
+	a.print.Note(what + " is back")
 }
 
 // connect connects to a server until the end of the run. A mistyped password may be entered again.
@@ -176,8 +183,9 @@ func (a *app) shareOptions(t smb.Target) smb.Options {
 		Credentials: func(ctx context.Context) (smb.Secret, error) { return a.logon.Secret(ctx, t) },
 		Parallel:    smb.Parallel{Sessions: a.sessions()},
 		Patience: smb.Patience{Notify: func(err error) {
+			a.intake.Outages.Begin(err.Error())
 			a.print.Note(fmt.Sprintf("%v; trying again", err))
-		}, Back: func() { a.print.Note(t.Host + " is back") }},
+		}, Back: func() { a.noteBack(t.Host) }},
 		TCP: a.tcp(t.Host),
 	}
 	if dir := a.stateDir(); dir != "" {

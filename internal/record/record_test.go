@@ -184,7 +184,7 @@ func TestWordsOfTheLog(t *testing.T) {
 	without := 60.0
 	sum := event.BackupSummary{Type: "summary", TotalFiles: 1234, DataAddedPacked: 120 << 20, TotalDuration: 80}
 	sum.Bytes.Read = 5 << 30
-	sum.Without = &without
+	sum.Without, sum.TargetAway = &without, 20
 	summary, err := json.Marshal(&sum)
 	require.NoError(t, err)
 	step := func(name string, exit int, summary string) *Event {
@@ -200,8 +200,10 @@ func TestWordsOfTheLog(t *testing.T) {
 		"Starting manual backup":    {Kind: Started, Trigger: "hand"},
 		"12.0 % done, 34.00 MiB/s, about 8 min left": {Kind: Progress, Step: "backup",
 			Status: &event.Status{PercentDone: 0.12, BytesPerSecond: 34 << 20, SecondsRemaining: &left}},
+		"12.0 % done, 0 B/s, the target does not answer": {Kind: Progress, Step: "backup",
+			Status: &event.Status{PercentDone: 0.12, TargetError: "connection refused"}},
 		"prune: 7 packs done, 0 B/s": {Kind: Progress, Step: "prune", Status: &event.Status{FilesDone: 7, Unit: "packs"}},
-		"Completed backup: 1,234 files, 5.00 GiB read, 120.00 MiB stored in 3 min 12 s, yielded 25 %": step("backup", 0,
+		"Completed backup: 1,234 files, 5.00 GiB read, 120.00 MiB stored in 3 min 12 s, yielded 25 %, 20 s without an answer of the target": step("backup", 0,
 			string(summary)),
 		"":                               step("backup", 1, ""),
 		"prune failed: why":              step("prune", 1, ""),

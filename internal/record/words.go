@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
@@ -133,6 +134,9 @@ func progress(e *Event) string {
 	if s.SecondsRemaining != nil {
 		parts = append(parts, "about "+human.About(time.Duration(*s.SecondsRemaining)*time.Second)+" left")
 	}
+	if s.TargetError != "" {
+		parts = append(parts, "the target does not answer")
+	}
 	text := strings.Join(parts, ", ")
 	if e.Step != "backup" {
 		text = e.Step + ": " + text
@@ -152,7 +156,7 @@ func stepEnded(e *Event) (level, text string) {
 		if !ok {
 			return info, ""
 		}
-		return info, "Completed backup: " + f.words() + took + f.yielded()
+		return info, "Completed backup: " + f.words() + took + f.yielded() + f.away()
 	}
 	if s.ExitCode != 0 && s.Step == "copy" { // as a backup
 		return info, ""
@@ -201,6 +205,7 @@ func finished(r *event.Run) (level, text string) {
 type Figures struct {
 	Files, Read, Stored uint64        // files in the snapshot; bytes from sources; growth of the repository
 	Took, Yielded       time.Duration // Yielded: estimate of how much longer it took because it yielded
+	Away                time.Duration // the target did not answer
 }
 
 // FiguresOf returns the figures of a backup from its summary; ok is false if it has none.
@@ -210,6 +215,7 @@ func FiguresOf(s *event.RunStep) (f Figures, ok bool) {
 		Stored  uint64   `json:"data_added_packed"`
 		Seconds float64  `json:"total_duration"`
 		Without *float64 `json:"seconds_without_yielding"`
+		Away    float64  `json:"target_away_seconds"`
 		Bytes   struct {
 			Read uint64 `json:"read"`
 		} `json:"bytes"`
@@ -217,7 +223,8 @@ func FiguresOf(s *event.RunStep) (f Figures, ok bool) {
 	if s.Step != "backup" || json.Unmarshal(s.Summary, &sum) != nil || sum.Files == nil {
 		return Figures{}, false
 	}
-	f = Figures{Files: *sum.Files, Read: sum.Bytes.Read, Stored: sum.Stored, Took: seconds(sum.Seconds)}
+	f = Figures{Files: *sum.Files, Read: sum.Bytes.Read, Stored: sum.Stored, Took: seconds(sum.Seconds),
+		Away: seconds(sum.Away)}
 	if sum.Without != nil {
 		f.Yielded = max(0, f.Took-seconds(*sum.Without))
 	}
@@ -236,4 +243,12 @@ func (f Figures) yielded() string {
 		return ""
 	}
 	return fmt.Sprintf(", yielded %.0f %%", 100*f.Yielded.Seconds()/f.Took.Seconds())
+}
+
+// away returns ", 2 min without an answer of the target".
+func (f Figures) away() string {
+	if f.Away < report.LeastOutage {
+		return ""
+	}
+	return ", " + human.Span(f.Away) + " without an answer of the target"
 }

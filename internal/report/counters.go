@@ -179,6 +179,7 @@ type Totals struct {
 	PID       int          // by which 'tidemark tier set' reaches the job; 0: it does not
 	Limits    Limits
 	Requests  Requests      // none: the store does not charge for them
+	Outage    Outage        // of the target
 	Limited   time.Duration // in which the limits held at least one transfer
 	Uploaded  uint64        // bytes, if the upload rate is limited
 }

@@ -12,6 +12,7 @@ type Intake struct {
 	Limits   Limits                                       // of the transfers; set before Attach
 	Limited  func() (held time.Duration, uploaded uint64) // see Ledger.Limit
 	Requests func() Requests                              // so far; nil: none
+	Outages  Outages
 
 	mu     sync.Mutex
 	ledger *Ledger
@@ -27,6 +28,9 @@ func (i *Intake) Attach(l *Ledger) {
 	defer i.mu.Unlock()
 	i.ledger = l
 	l.Limit(i.Limits, i.Limited)
+	l.mu.Lock()
+	l.outages = append(l.outages, &i.Outages)
+	l.mu.Unlock()
 	if i.Requests != nil {
 		l.mu.Lock()
 		l.requests = append(l.requests, i.Requests)

@@ -6,6 +6,7 @@
 package report
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -82,6 +83,7 @@ type Ledger struct {
 	limits     Limits
 	limited    func() (held time.Duration, uploaded uint64) // see Limit
 	requests   []func() Requests                            // of the stores that charge for requests
+	outages    []*Outages                                   // of the targets
 
 	issues issues
 }
@@ -185,6 +187,10 @@ func (l *Ledger) Snapshot() Totals {
 	t.Limits = l.limits
 	if l.limited != nil {
 		t.Limited, t.Uploaded = l.limited()
+	}
+	for _, o := range l.outages {
+		now := o.now()
+		t.Outage.Why, t.Outage.Took = cmp.Or(t.Outage.Why, now.Why), t.Outage.Took+now.Took
 	}
 	return t
 }

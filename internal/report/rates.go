@@ -175,6 +175,9 @@ func (m *Meter) speeds(t *Totals, p Progress) Speeds {
 	if s.Limit == Computing && len(s.Stalled) > 0 && slices.Max(s.Stalled) > 0.5 {
 		s.WaitingFor, s.Limit = "", Nothing // a sleeping worker uses no processor: the gates limit the job, as in StoodStill
 	}
+	if t.Outage.Why != "" {
+		s.WaitingFor, s.Limit, s.Left = Answer.String(), Answer, -1
+	}
 	if s.Limit == Repository && last.moved == first.moved && last.objects == first.objects {
 		s.Left = -1 // the repository may be away
 	}

@@ -153,6 +153,7 @@ const (
 	Writing                // the target of a restore
 	Memory                 // the memory budget
 	TransferLimit          // the limit of the transfer rate; no stage uses it, see LimitedBy
+	Answer                 // the target, which does not answer; no stage uses it, see Outages
 	resourceCount = iota
 )
 
@@ -175,6 +176,8 @@ func (r Resource) String() string {
 		return "memory"
 	case TransferLimit:
 		return "the transfer limit"
+	case Answer:
+		return "an answer of the target"
 	}
 	return "unknown resource"
 }

@@ -98,9 +98,10 @@ type Status struct {
 	BytesPerSecond   float64 `json:"bytes_per_second"`  // speed in the last 5 s
 	ItemsPerSecond   float64 `json:"items_per_second"`
 	ErrorCount       uint64  `json:"error_count"` // events so far
-	// bottleneck in the last 5 s: `scanning`, `reading`, `computing`, `the repository`, `writing`, `memory` or `the
-	// transfer limit`
+	// bottleneck in the last 5 s: `scanning`, `reading`, `computing`, `the repository`, `writing`, `memory`, `the
+	// transfer limit` or `an answer of the target`
 	WaitingFor   string   `json:"waiting_for,omitempty"`
+	TargetError  string   `json:"target_error,omitempty"`  // why the target does not answer, while it is tried again
 	CurrentFiles []string `json:"current_files,omitempty"` // paths being processed
 	Yielding
 }
@@ -113,7 +114,7 @@ func NewStatus(t *report.Totals, s report.Speeds, paths []string) *Status {
 		PercentDone: p.Ratio(), TotalFiles: p.ObjectsTotal, FilesDone: p.Objects, Unit: p.Unit,
 		TotalBytes: p.BytesTotal, BytesDone: p.Bytes, BytesRead: t.Bytes.Read, BytesTransferred: t.Derive().Moved,
 		BytesPerSecond: s.Bytes, ItemsPerSecond: s.Items, ErrorCount: t.Failures, WaitingFor: s.WaitingFor,
-		Yielding: yielding(t),
+		TargetError: t.Outage.Why, Yielding: yielding(t),
 	}
 	switch {
 	case p.Growing:

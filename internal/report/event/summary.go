@@ -17,8 +17,9 @@ type Figures struct {
 	// `fetch`, `unpack`, `write`, `attrs`, `wait_scan`, `wait_read`, `wait_cpu`, `wait_store`, `wait_write`,
 	// `wait_memory`
 	Stages         map[string]float64 `json:"stage_seconds"`
-	Bottleneck     string             `json:"bottleneck,omitempty"`       // as `waiting_for`
-	BottleneckPart float64            `json:"bottleneck_share,omitempty"` // ratio of worker time without `idle`
+	Bottleneck     string             `json:"bottleneck,omitempty"`          // as `waiting_for`
+	BottleneckPart float64            `json:"bottleneck_share,omitempty"`    // ratio of worker time without `idle`
+	TargetAway     float64            `json:"target_away_seconds,omitempty"` // the target did not answer
 	report.Limits
 	// object: requests that the provider of the store charges for, repeated ones too: `put` (PUT, LIST), `get` (GET,
 	// HEAD), `delete`
@@ -115,7 +116,7 @@ func NewFigures(t *report.Totals) Figures {
 	f := Figures{
 		Objects: t.Objects, Bytes: t.Bytes, Packs: t.Packs, TransferTime: t.Derive().TransferTime.Seconds(),
 		Phases: make(map[string]float64), Stages: make(map[string]float64),
-		Yielding: yielding(t), Limits: t.Limits,
+		Yielding: yielding(t), Limits: t.Limits, TargetAway: t.Outage.Took.Seconds(),
 	}
 	if t.Requests != (report.Requests{}) {
 		f.Requests = &t.Requests

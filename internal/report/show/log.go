@@ -27,6 +27,9 @@ func RunLog(ctx context.Context, l *report.Ledger, w io.Writer, every time.Durat
 		if r != report.Nothing {
 			s.WaitingFor = r.String() // over the whole interval, not over the last seconds
 		}
+		if t.Outage.Why != "" {
+			s.WaitingFor = report.Answer.String()
+		}
 		since, over := report.GatesSince(t.Gates, last.Gates), t.Elapsed-last.Elapsed
 		last, due = t, t.Elapsed+every
 		t.Gates = since

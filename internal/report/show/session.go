@@ -99,6 +99,9 @@ func transferRows(t *report.Totals) []row {
 		velocity("Network data transfer rate", d.Moved, d.TransferTime),
 		velocity("Aggregate data transfer rate", d.Moved, t.Elapsed),
 	}
+	if t.Outage.Took >= report.LeastOutage {
+		rows = append(rows, seconds("Time without an answer of the target", t.Outage.Took))
+	}
 	if n := t.Limits.Upload; n > 0 {
 		rows = append(rows, velocity("Limit of the upload rate", uint64(n), time.Second))
 	}

@@ -28,7 +28,7 @@ type Short struct {
 func WriteShort(w io.Writer, l *report.Ledger, t *report.Totals, s Short) error {
 	lines := append([]string{s.Lead}, shortRows(t)...)
 	lines = append(lines, s.Figures...)
-	lines = append(lines, "time:   "+shortTime(t)+limited(t.Limits))
+	lines = append(lines, "time:   "+shortTime(t)+limited(t.Limits)+away(t.Outage))
 	lines = append(lines, s.Facts...)
 	if line := l.Remarks(); line != "" {
 		lines = append(lines, line)
@@ -93,6 +93,14 @@ func limited(l report.Limits) string {
 		return ""
 	}
 	return "; limited to " + strings.Join(parts, ", ")
+}
+
+// away is for how long the target did not answer, "" if it always did.
+func away(o report.Outage) string {
+	if o.Took < report.LeastOutage {
+		return ""
+	}
+	return "; the target did not answer for " + human.Span(o.Took)
 }
 
 // shortTime is the elapsed time, and the part of it in which the job yielded.

@@ -81,6 +81,7 @@ func viewOfStatus(j *event.Job, watched bool) *view {
 	for i := range s.Gates {
 		v.gates = append(v.gates, gateOf(&s.Gates[i]))
 	}
+	v.outage = s.TargetError
 	v.speeds.Stalled = make([]float64, len(v.gates))
 	return v
 }
@@ -107,7 +108,7 @@ func phaseOf(key string) report.Phase {
 
 // resourceOf returns the resource of a name.
 func resourceOf(name string) report.Resource {
-	for r := report.Finding; r <= report.TransferLimit; r++ {
+	for r := report.Finding; r <= report.Answer; r++ {
 		if r.String() == name {
 			return r
 		}

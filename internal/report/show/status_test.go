@@ -53,6 +53,12 @@ func TestStatusLinesAreThoseOfTheView(t *testing.T) {
 	require.Equal(t, "backing up, ~25.0 % done, 00:01:40 elapsed, 2.86 MiB/s now, 10.24 KiB/s on average, "+
 		"yielding to fio 42 on sda (ssd), 2.86 MiB/s meanwhile",
 		StatusLog(seenElsewhere(backup, report.Speeds{Bytes: 3e6, Left: -1})))
+	away := &report.Totals{Phase: report.Uploading, PID: 7, Outage: report.Outage{Why: "nas refuses\x1b connections"}}
+	gone := report.Speeds{WaitingFor: report.Answer.String(), Limit: report.Answer, Left: -1}
+	for _, got := range []string{joined(viewLines(away, gone, nil, 200, 50)),
+		joined(StatusLines(seenElsewhere(away, gone), true, 200))} {
+		require.Contains(t, got, "the target does not answer, and is tried again: nas refuses\\x1b connections")
+	}
 	require.Empty(t, StatusLines(&event.Job{Job: "run"}, true, 80))
 	require.Empty(t, StatusLog(&event.Job{Job: "run"}))
 }

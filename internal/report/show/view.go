@@ -70,12 +70,13 @@ type view struct {
 	moved    string   // what was done with the bytes of the speed
 	limits   report.Limits
 	gates    []report.Gate
-	pid      int // by which 'tidemark tier set' changes the job; 0: not at all
+	pid      int    // by which 'tidemark tier set' changes the job; 0: not at all
+	outage   string // why the target does not answer; "": it does
 }
 
 func viewOf(t *report.Totals, s report.Speeds) *view {
 	return &view{t.Job, t.Phase.String(), t.Progress(), s, t.Elapsed, t.Counts(), bothSpeeds, t.Details(), t.Moved(),
-		t.Limits, t.Gates, t.PID}
+		t.Limits, t.Gates, t.PID, t.Outage.Why}
 }
 
 // speedKind is which speeds are known.
@@ -187,6 +188,7 @@ func (v *view) doing() string {
 		report.Memory:     "waiting mostly for memory; --memory allows more",
 
 		report.TransferLimit: "transferring data" + limited(v.limits),
+		report.Answer:        "the target does not answer, and is tried again: " + human.Harmless(v.outage),
 	}
 	if v.job != report.Backup {
 		wait[report.Finding] = "looking for what there is to do"
