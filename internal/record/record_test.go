@@ -203,8 +203,8 @@ func TestWordsOfTheLog(t *testing.T) {
 		"12.0 % done, 0 B/s, the target does not answer": {Kind: Progress, Step: "backup",
 			Status: &event.Status{PercentDone: 0.12, TargetError: "connection refused"}},
 		"prune: 7 packs done, 0 B/s": {Kind: Progress, Step: "prune", Status: &event.Status{FilesDone: 7, Unit: "packs"}},
-		"Completed backup: 1,234 files, 5.00 GiB read, 120.00 MiB stored in 3 min 12 s, yielded 25 %, 20 s without an answer of the target": step("backup", 0,
-			string(summary)),
+		"Completed backup: 1,234 files, 5.00 GiB read, 120.00 MiB stored in 3 min 12 s, yielded 25 %, " +
+			"20 s without an answer of the target": step("backup", 0, string(summary)),
 		"":                               step("backup", 1, ""),
 		"prune failed: why":              step("prune", 1, ""),
 		"check failed: why":              step("check", 137, ""),

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// While a target does not answer, that is what the job waits for, whatever its workers did before; nothing is estimated.
+// While a target does not answer, that is what the job waits for, and nothing is estimated.
 func TestAnOutageIsWhatTheJobWaitsFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var first, second Intake

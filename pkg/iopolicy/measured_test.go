@@ -295,8 +295,8 @@ func TestMeasuredWithFlushes(t *testing.T) {
 	}
 }
 
-// TestOwnJournalHidesNoLoss: what the file system writes for the job counts as others', and there is more of it beside a
-// larger slot grant. Who reads loses no more for that.
+// TestOwnJournalHidesNoLoss: what the file system writes for the job counts as others', and there is more of it beside
+// a larger slot grant. Who reads loses no more for that.
 func TestOwnJournalHidesNoLoss(t *testing.T) {
 	slow(t)
 	t.Parallel()

@@ -63,8 +63,8 @@ type arm struct {
 	second bool    // it is the second of its pair
 }
 
-// mostlyWrites is how many times the bytes of their reads others must write in gaps to be measured by their writes. What
-// the file system writes for us, such as its journal, counts as theirs too, and hides what their reads lose.
+// mostlyWrites is how many times the bytes of their reads others must write in gaps to be measured by their writes.
+// What the file system writes for us, such as its journal, counts as theirs too, and hides what their reads lose.
 const mostlyWrites = 4
 
 // period is the time from one slot grant to the next, or a part of it; or the sums at a moment.
