@@ -132,7 +132,7 @@ func (a *app) selectSnapshots(ctx context.Context, r *repo.Repository, refs []st
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, output.Snapshot{ID: found.ID, Snapshot: found.Snapshot})
+		list = append(list, output.Snapshot{ID: found.ID, Snapshot: found.Snapshot, Stored: found.Stored})
 	}
 	if len(refs) > 0 {
 		return list, nil

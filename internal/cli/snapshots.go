@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,7 +25,9 @@ func (a *app) snapshotsCommand() *cobra.Command {
 		Short: "List the snapshots",
 		Long: `Lists the snapshots. Commands take as SNAPSHOT the beginning of an ID; latest, or latest~2 for the second one
 before it; the newest of a day, as 2026-11-20, "last tuesday" or "3 days ago"; or the latest at a moment, as
-"yesterday 14:00". A path in it follows after a colon: latest:/home/ann. forget takes IDs only.`,
+"yesterday 14:00". A path in it follows after a colon: latest:/home/ann. forget takes IDs only.
+
+A snapshot that is dated in the future, since a clock was wrong, counts as of its storage.`,
 		Example: `  tidemark snapshots --latest 1
   tidemark snapshots --host nas --group-by tags
   tidemark snapshots --forgotten`,
@@ -43,6 +47,9 @@ before it; the newest of a day, as 2026-11-20, "last tuesday" or "3 days ago"; o
 		list, proven, err := a.listSnapshots(ctx, args, filter.filter(), forgotten)
 		if err != nil {
 			return err
+		}
+		if !forgotten {
+			a.warnFuture(list, time.Now())
 		}
 		groups := groupSnapshots(list, by)
 		for i := range groups {
@@ -68,6 +75,18 @@ before it; the newest of a day, as 2026-11-20, "last tuesday" or "3 days ago"; o
 		"list forgotten ones, which 'tidemark forget --undo ID' brings back until a prune removes their data")
 	c.Flags().BoolVarP(&compact, "compact", "c", false, "omit paths and sizes")
 	return c
+}
+
+// warnFuture warns of snapshots that a wrong clock dated.
+func (a *app) warnFuture(list []output.Snapshot, now time.Time) {
+	for _, s := range list {
+		l := repo.Listed{ID: s.ID, Snapshot: s.Snapshot, Stored: s.Stored}
+		if l.FromFuture(now) {
+			a.print.Note(fmt.Sprintf("warning: snapshot %s is dated in the future, since a clock was wrong: it counts as of %s, "+
+				"when it was stored, and a policy never removes it: 'tidemark forget %s' does", l.ID.Short(),
+				l.Stored.Local().Format(time.DateTime), l.ID.Short()))
+		}
+	}
 }
 
 // listSnapshots returns those that are named, or all that pass the filter, and what checks on this machine have proven.

@@ -72,7 +72,7 @@ func (r *Repository) Forgotten(ctx context.Context) (all []Listed, err error) {
 			all = append(all, Listed{ID: id, Snapshot: sn, Stored: at})
 		}
 	})
-	slices.SortFunc(all, CompareListed)
+	slices.SortFunc(all, ByTime(time.Now()))
 	return all, err
 }
 

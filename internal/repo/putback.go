@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
@@ -43,7 +44,7 @@ func (r *Repository) PutBack(ctx context.Context, s *Session, listed []Listed) (
 			back = append(back, l.ID)
 		}
 	}
-	slices.SortFunc(listed, CompareListed)
+	slices.SortFunc(listed, ByTime(time.Now()))
 	return back, nil
 }
 

@@ -96,7 +96,7 @@ func (r *Repository) Snapshots(ctx context.Context) ([]Listed, error) {
 		missing[i].Err = fmt.Errorf("it was listed twice, and not found both times: %w", missing[i].Err)
 	}
 	all = slices.Concat(all, found, missing)
-	slices.SortFunc(all, CompareListed)
+	slices.SortFunc(all, ByTime(time.Now()))
 	return all, nil
 }
 
@@ -212,18 +212,38 @@ func (r *Repository) openSnapshot(sealed []byte) (*snapshot.Snapshot, error) {
 	return snapshot.Decode(plain)
 }
 
-// CompareListed orders by time, then by ID, so that the order is deterministic; unreadable ones are last.
-func CompareListed(a, b Listed) int {
-	if a.Snapshot == nil || b.Snapshot == nil {
-		if d := boolRank(a.Snapshot == nil) - boolRank(b.Snapshot == nil); d != 0 {
+// FromFuture reports whether a snapshot is dated more than a day after now and after its storage: the clock that dated
+// it was wrong. Both have to say so, since the clock of this machine or of the target may be wrong as well.
+func (l *Listed) FromFuture(now time.Time) bool {
+	const inexact = 24 * time.Hour
+	if l.Snapshot == nil || l.Stored.IsZero() {
+		return false
+	}
+	dated := time.Unix(l.Snapshot.Time.Sec, 0)
+	return dated.Sub(now) > inexact && dated.Sub(l.Stored) > inexact
+}
+
+// ByTime returns a function that orders by time, then by ID, so that the order is deterministic; unreadable ones are
+// last. A snapshot from the future has the time of its storage, so that it is not the latest for ever.
+func ByTime(now time.Time) func(a, b Listed) int {
+	at := func(l *Listed) tree.Time {
+		if l.FromFuture(now) {
+			return tree.Time{Sec: l.Stored.Unix(), Nsec: uint32(l.Stored.Nanosecond())}
+		}
+		return l.Snapshot.Time
+	}
+	return func(a, b Listed) int {
+		if a.Snapshot == nil || b.Snapshot == nil {
+			if d := boolRank(a.Snapshot == nil) - boolRank(b.Snapshot == nil); d != 0 {
+				return d
+			}
+			return a.ID.Compare(b.ID)
+		}
+		if d := compareTimes(at(&a), at(&b)); d != 0 {
 			return d
 		}
 		return a.ID.Compare(b.ID)
 	}
-	if d := compareTimes(a.Snapshot.Time, b.Snapshot.Time); d != 0 {
-		return d
-	}
-	return a.ID.Compare(b.ID)
 }
 
 func compareTimes(a, b tree.Time) int {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -70,6 +71,30 @@ func TestSnapshotsAndLatest(t *testing.T) {
 		require.NoError(t, err, name)
 		require.Equal(t, tc.want, got.ID, name)
 	}
+}
+
+// TestAWrongClockMakesNoSnapshotTheLatestForEver: one dated in the future has the time of its storage. One that is dated
+// a little ahead, as by a clock that runs fast, stays where its time puts it.
+func TestAWrongClockMakesNoSnapshotTheLatestForEver(t *testing.T) {
+	r := initialise(t, mem.New())
+	now := time.Now()
+	wrong := save(t, r, snap(format.ID{1}, "a", now.AddDate(5000, 0, 0).Unix()))
+	ahead := save(t, r, snap(format.ID{1}, "a", now.Add(time.Hour).Unix()))
+	old := save(t, r, snap(format.ID{1}, "a", now.Add(-time.Hour).Unix()))
+	all, err := r.Snapshots(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []format.ID{old, wrong, ahead}, []format.ID{all[0].ID, all[1].ID, all[2].ID})
+	require.Equal(t, []bool{false, true, false},
+		[]bool{all[0].FromFuture(now), all[1].FromFuture(now), all[2].FromFuture(now)})
+	latest, err := r.FindSnapshot(t.Context(), "latest", repo.Filter{})
+	require.NoError(t, err)
+	require.Equal(t, ahead, latest.ID)
+
+	// The clock of this machine was set back, or that of the target: nothing is known of the one that dated it.
+	back, target := all[2], all[2]
+	require.False(t, back.FromFuture(now.AddDate(-1, 0, 0)))
+	target.Stored = now.AddDate(-1, 0, 0)
+	require.False(t, target.FromFuture(now))
 }
 
 // TestFindSnapshotByPrefix makes snapshots until the IDs of two begin alike.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -34,7 +35,7 @@ func Forgotten(ctx context.Context, r *repo.Repository) ([]repo.Listed, error) {
 		return nil, err
 	}
 	forgotten = append(forgotten, missing...)
-	slices.SortFunc(forgotten, repo.CompareListed)
+	slices.SortFunc(forgotten, repo.ByTime(time.Now()))
 	last := make(map[string]*repo.Listed) // by what Undo publishes: the one that was brought back before
 	for i := range forgotten {
 		l := &forgotten[i]
