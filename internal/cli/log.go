@@ -45,7 +45,7 @@ folder, so the service does not have to run.
   tidemark log --follow`,
 	}, func(ctx context.Context, _ []string) error {
 		if f.Job == "" {
-			f.Job = c.Flag("server-name").Value.String()
+			f.Job = a.server(c.Flags())
 		}
 		return a.showLog(ctx, &f)
 	})
