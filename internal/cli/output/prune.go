@@ -65,9 +65,9 @@ func (p *Pruned) lead() string {
 func (p *Pruned) packs() string {
 	r := p.Result
 	if p.DryRun { // the number of packs that repacking writes is unknown
-		return fmt.Sprintf("packs:  %s; %s afterwards", amount(r.Before), human.Size(r.After().Bytes))
+		return fmt.Sprintf("packs:  %s before; %s afterwards", counted(r.Before), human.Size(r.After().Bytes))
 	}
-	return fmt.Sprintf("packs:  %s before; %s now", amount(r.Before), amount(r.After()))
+	return fmt.Sprintf("packs:  %s before; %s now", counted(r.Before), counted(r.After()))
 }
 
 // facts are the further lines of a short report.
@@ -142,6 +142,9 @@ func (p *Pruned) waiting() []string {
 }
 
 func amount(a prune.Amount) string { return human.Plural(a.Packs, "pack") + ", " + human.Size(a.Bytes) }
+
+// counted is an amount in a line that names the unit.
+func counted(a prune.Amount) string { return human.Count(a.Packs) + " (" + human.Size(a.Bytes) + ")" }
 
 func change(what string, n int64) (name, text string) {
 	if n < 0 {
