@@ -103,9 +103,25 @@ func (s *service) reload(removed string) error {
 	if len(invalid) > 0 {
 		text += fmt.Sprintf(", %d invalid", len(invalid))
 	}
+	text += s.nextRun()
 	s.send(&record.Event{Kind: record.Loaded, Text: text})
 	s.reportGone(was, removed)
 	return nil
+}
+
+// nextRun says which job is due next and when; "" if one is due now, or none ever.
+func (s *service) nextRun() string {
+	var first *live
+	var when time.Time
+	for _, j := range s.jobs {
+		if at, _ := s.dueTime(j); !j.Paused && !at.IsZero() && (first == nil || at.Before(when)) {
+			first, when = j, at
+		}
+	}
+	if first == nil || !when.After(s.Clock.Now()) {
+		return ""
+	}
+	return fmt.Sprintf("; the next run: %s at %s", first.job.Name, when.Format("2006-01-02 15:04"))
 }
 
 // reportGone reports the jobs that are not in the option file any more: it may have been cut off.
