@@ -21,6 +21,7 @@ import (
 
 // diffFlags are the flags of diff.
 type diffFlags struct {
+	filter   filterFlags
 	metadata bool
 	readData bool
 }
@@ -31,8 +32,8 @@ func (a *app) diffCommand() *cobra.Command {
 		Use:   "diff [flags] SNAPSHOT[:/PATH] [SNAPSHOT[:/PATH] | FOLDER]",
 		Short: "Show the differences between two snapshots, or a snapshot and the files on this machine",
 		Long: `Shows what changed from a snapshot to a second one, or with one snapshot, what changed on this machine since:
-"latest" is the newest snapshot of this machine, and what the rules exclude counts as removed. A FOLDER begins with /
-or . and is compared with the snapshot, such as files that were restored elsewhere.
+"latest" is the newest snapshot of this machine, unless --host names another, and what the rules exclude counts as
+removed. A FOLDER begins with / or . and is compared with the snapshot, such as files that were restored elsewhere.
 
     +  added in the second      -  removed in the second
     T  type changed             M  content changed
@@ -59,6 +60,7 @@ and tree is counted once (after deduplication), before compression. Else it is t
 			return a.diffSnapshots(ctx, r, f, args)
 		})
 	}, options.GroupPolicy)
+	f.filter.register(c.Flags())
 	c.Flags().BoolVar(&f.metadata, "metadata", false,
 		"also show objects that differ only in owner, mode, times or attributes")
 	c.Flags().BoolVar(&f.readData, "read-data", false, "read the files on this machine to compare their content")
@@ -74,7 +76,7 @@ func (a *app) diffSnapshots(ctx context.Context, r *repo.Repository, f diffFlags
 	var sides [2]side
 	for i, arg := range args {
 		var err error
-		if sides[i], err = a.sideOf(ctx, r, arg, repo.Filter{}); err != nil {
+		if sides[i], err = a.sideOf(ctx, r, arg, f.filter.filter()); err != nil {
 			return err
 		}
 	}
@@ -112,7 +114,10 @@ func (a *app) sideOf(ctx context.Context, r *repo.Repository, argument string, f
 
 // diffLive compares a snapshot with the files on this machine: those at the same paths, or a folder.
 func (a *app) diffLive(ctx context.Context, r *repo.Repository, f diffFlags, argument string, folder []string) error {
-	here := repo.Filter{Hosts: []string{hostName()}}
+	here := f.filter.filter()
+	if len(here.Hosts) == 0 {
+		here.Hosts = []string{hostName()}
+	}
 	unread := 0
 	live := browse.Live{Gates: a.gate, ReadData: f.readData, Problem: func(path string, err error) {
 		unread++
