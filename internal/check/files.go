@@ -84,10 +84,12 @@ func idOf(info store.Info) format.ID {
 
 // checkSnapshots reads all snapshots and selects those to follow.
 func (c *checker) checkSnapshots(ctx context.Context) error {
-	all, err := c.r.Snapshots(repo.FromTarget(ctx))
+	var lost misplaced
+	all, err := c.r.Snapshots(store.ReportMisplaced(repo.FromTarget(ctx), lost.add))
 	if err != nil {
 		return err
 	}
+	lost.note(c.found)
 	c.listed = all
 	c.found.Expect(uint64(len(all)), 0)
 	c.found.Count(func(r *Result) { r.Snapshots = uint64(len(all)) })

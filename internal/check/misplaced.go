@@ -8,11 +8,11 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 )
 
-// misplacedNoted is the maximum number of misplaced packs that a check names.
+// misplacedNoted is the maximum number of misplaced files of a kind that a check names.
 const misplacedNoted = 20
 
-// misplaced are packs in the folder of other packs, by their path, as after a wrong move by hand. The zero value is
-// ready, for several goroutines.
+// misplaced are packs in the folder of other packs, as after a wrong move by hand, and folders with the name of a file,
+// by their path. The zero value is ready, for several goroutines.
 type misplaced struct {
 	mu    sync.Mutex
 	names map[string]store.Name // at most misplacedNoted
@@ -35,11 +35,15 @@ func (m *misplaced) add(name store.Name, where string) {
 // note reports where they are and where they belong.
 func (m *misplaced) note(found *findings) {
 	for _, where := range slices.Sorted(maps.Keys(m.names)) {
+		if m.names[where].Path() == where {
+			found.Note("%s is a folder in the place of a file, and no command reads it: remove it", where)
+			continue
+		}
 		found.Note("%s lies in the folder of other packs, where no command looks for it: move it to %s, or "+
 			"remove it if that exists", where,
 			m.names[where].Path())
 	}
 	if m.more {
-		found.Note("more packs than these lie in the folder of other packs")
+		found.Note("more files than these are misplaced")
 	}
 }

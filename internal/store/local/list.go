@@ -121,10 +121,10 @@ func (s *Store) listFiles(ctx context.Context, kind store.Kind, folder string, p
 	return s.listDir(ctx, filepath.Join(s.root, folder), func(e fs.DirEntry) (bool, error) {
 		name := store.Name{Kind: kind, ID: e.Name()}
 		stored := e.Type().IsRegular() || store.IsFence(kind, e.Type())
-		if name.Check() != nil || !stored {
+		if name.Check() != nil || !stored && !e.IsDir() {
 			return true, nil
 		}
-		if path.Dir(name.Path()) != folder {
+		if !stored || path.Dir(name.Path()) != folder {
 			store.Misplaced(ctx, name, folder)
 			return true, nil
 		}

@@ -105,8 +105,8 @@ func (s *Store) listFolder(ctx context.Context, kind store.Kind, folder string) 
 		for _, e := range entries {
 			name := store.Name{Kind: kind, ID: e.Name()}
 			switch {
-			case name.Check() != nil || !e.Mode().IsRegular() && !store.IsFence(kind, e.Mode()) || seen[name]:
-			case path.Dir(name.Path()) != folder:
+			case name.Check() != nil || !e.Mode().IsRegular() && !e.IsDir() || seen[name]:
+			case e.IsDir() && !store.IsFence(kind, e.Mode()), path.Dir(name.Path()) != folder:
 				store.Misplaced(ctx, name, folder)
 			default:
 				news = true

@@ -141,8 +141,8 @@ func (s *Store) listDir(ctx context.Context, kind store.Kind, folder string) ([]
 		name := store.Name{Kind: kind, ID: folded(e)}
 		stored := e.Mode().IsRegular() || store.IsFence(kind, e.Mode())
 		switch {
-		case name.Check() != nil || !stored:
-		case path.Dir(name.Path()) != folder:
+		case name.Check() != nil || !stored && !e.IsDir():
+		case !stored, path.Dir(name.Path()) != folder:
 			store.Misplaced(ctx, name, folder)
 		default:
 			infos = append(infos, store.Describe(name, e))

@@ -41,3 +41,32 @@ func TestMisplacedPacks(t *testing.T) {
 		require.Equal(t, name, found[where])
 	}
 }
+
+// TestAFolderIsNoFile: a folder that has the name of a file is in no list, and is reported where that is asked for. That
+// of a lease is a fence.
+func TestAFolderIsNoFile(t *testing.T) {
+	t.Parallel()
+	s := smbtest.Start(t, smbtest.Config{})
+	st := create(t, target(s, ""), smb.Options{})
+	smb.Settle(st)
+	for kind, reported := range map[store.Kind]bool{store.Mark: true, store.Key: true, store.Snapshot: true,
+		store.Pack: true, store.Lease: false} {
+		name := store.Name{Kind: kind, ID: pack(1).ID}
+		if kind == store.Lease {
+			name.ID = name.ID[:32]
+		}
+		require.NoError(t, name.Check())
+		require.NoError(t, os.MkdirAll(filepath.Join(s.Folder, name.Path()), 0o700))
+		var found []string
+		ctx := store.ReportMisplaced(t.Context(), func(_ store.Name, where string) { found = append(found, where) })
+		for info, err := range st.List(ctx, kind) {
+			require.NoError(t, err)
+			require.True(t, info.Fence)
+		}
+		if reported {
+			require.Equal(t, []string{name.Path()}, found)
+		} else {
+			require.Empty(t, found)
+		}
+	}
+}
