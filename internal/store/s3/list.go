@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/minio/minio-go/v7"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 )
@@ -35,17 +36,8 @@ func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info,
 			}
 		default:
 			l := &listing{Store: s, kind: kind, yield: func(info store.Info) bool { return yield(info, nil) }}
-			folders := []string{kind.Folder()}
-			if kind == store.Pack {
-				folders = append(folders, store.Trees)
-			}
-			for _, folder := range folders {
-				if more, err := l.folder(ctx, folder); err != nil {
-					fail(err)
-					return
-				} else if !more {
-					return
-				}
+			if err := l.run(ctx); err != nil {
+				fail(err)
 			}
 		}
 	}
@@ -57,6 +49,38 @@ type listing struct {
 	kind  store.Kind
 	yield func(store.Info) bool
 	begun bool // something was yielded, so that the caller cannot repeat the list
+}
+
+// run yields all objects. Those of the second folder of packs, which has few, are asked for at the same time.
+func (l *listing) run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	var second []store.Info
+	var beside errgroup.Group
+	defer func() { _ = beside.Wait() }()
+	defer stop()
+	if l.kind == store.Pack {
+		few := &listing{Store: l.Store, kind: l.kind, begun: true} // the caller cannot repeat a part of a list
+		few.yield = func(info store.Info) bool {
+			second = append(second, info)
+			return true
+		}
+		beside.Go(func() error {
+			_, err := few.folder(ctx, store.Trees)
+			return err
+		})
+	}
+	if more, err := l.folder(ctx, l.kind.Folder()); err != nil || !more {
+		return err
+	}
+	if err := beside.Wait(); err != nil {
+		return err //nolint:wrapcheck // it is of folder
+	}
+	for _, info := range second {
+		if !l.yield(info) {
+			break
+		}
+	}
+	return nil
 }
 
 // folder yields the objects of a folder. It reports whether the caller wants more.
