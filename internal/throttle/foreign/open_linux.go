@@ -24,11 +24,7 @@ func open(info device.Info, opt Options) (detector, string) {
 	if err != nil {
 		return nil, unreadable(err)
 	}
-	var src source = d
-	if g := openGroup(d, opt, "/proc", "/sys/fs/cgroup"); g != nil {
-		src, opt.Elsewhere = g, nil
-	}
-	return openDetector(src, interval(info.Medium), info, opt, "")
+	return openDetector(d, interval(info.Medium), info, opt, "")
 }
 
 // disks are the kernel's statistics of the disks below, and of this process.

@@ -1,7 +1,6 @@
 package foreign
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -129,57 +128,6 @@ func tree(t *testing.T, files map[string]string) string {
 		}
 	}
 	return root
-}
-
-func TestGroup(t *testing.T) {
-	self := fmt.Sprintln(os.Getpid())
-	files := func(change map[string]string) string {
-		all := map[string]string{
-			"proc/self/cgroup": "4:memory:/user\n0::/system.slice/tidemark.service\n",
-			"cg/system.slice/tidemark.service/cgroup.controllers": "cpu io memory pids\n",
-			"cg/system.slice/tidemark.service/cgroup.procs":       self,
-			"cg/system.slice/tidemark.service/io.stat": "8:16 rbytes=1 wbytes=2 rios=1 wios=1 dbytes=0 dios=0\n8:1 rbytes=4\n" +
-				"8:0 rbytes=69668 wbytes=67108864 rios=10 wios=20 dbytes=0 dios=0\n",
-			"disk/dev": "8:0\n", "disk/stat": "1 2 3 4 5 6 7 8 9 10 11\n", "disk/holders/": "",
-		}
-		for name, text := range change {
-			if delete(all, name); text != "" {
-				all[name] = text
-			}
-		}
-		return tree(t, all)
-	}
-	try := func(change map[string]string) *group {
-		root := files(change)
-		d, err := openDisks([]string{filepath.Join(root, "disk/stat")})
-		require.NoError(t, err)
-		t.Cleanup(d.close)
-		return openGroup(d, Options{Stats: []string{filepath.Join(root, "disk/stat")}}, filepath.Join(root, "proc"),
-			filepath.Join(root, "cg"))
-	}
-	g := try(nil)
-	require.NotNil(t, g)
-	own := g.own()
-	require.EqualValues(t, 69668, own.Read)
-	require.EqualValues(t, 67108864, own.Dirtied)
-	require.Zero(t, g.cancelled())
-	c, err := g.device()
-	require.NoError(t, err)
-	require.EqualValues(t, 3*512, c.Read)
-	const unit = "cg/system.slice/tidemark.service/"
-	for why, change := range map[string]map[string]string{
-		"root of the groups":     {"proc/self/cgroup": "0::/\n"},
-		"no group of version 2":  {"proc/self/cgroup": "4:memory:/user\n"},
-		"late writes go final":   {unit + "cgroup.controllers": "cpu io pids\n"},
-		"another process":        {unit + "cgroup.procs": self + "1\n"},
-		"nothing is counted":     {unit + "io.stat": ""},
-		"something lies between": {"disk/holders/dm-0": "x"},
-		"not a disk":             {"disk/dev": ""},
-	} {
-		require.Nil(t, try(change), why)
-	}
-	read, written := parseGroup([]byte("8:0 \n"), "8:0 ")
-	require.Zero(t, read+written)
 }
 
 func TestIdle(t *testing.T) {

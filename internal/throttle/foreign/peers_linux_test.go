@@ -14,11 +14,12 @@ import (
 func TestRealProcesses(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "sleep 1000 & read x; dd if=/dev/zero of=\"$1\" bs=1M count=2 conv=fsync "+
 		"2>/dev/null </dev/null; read x", "sh", t.TempDir()+"/file")
+	children := func(pid int) []int { return hostProcesses().children(pid, nil) }
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
-		for _, child := range children(cmd.Process.Pid, nil) { // while it lives: orphans are not found
+		for _, child := range children(cmd.Process.Pid) { // while it lives: orphans are not found
 			if p, err := os.FindProcess(child); err == nil {
 				p.Kill()
 			}
@@ -30,8 +31,8 @@ func TestRealProcesses(t *testing.T) {
 	require.NotZero(t, start)
 	c := newPeerProcesses()
 	defer c.close()
-	require.Eventually(t, func() bool { return len(children(cmd.Process.Pid, nil)) == 1 }, time.Minute, time.Millisecond)
-	require.Contains(t, children(os.Getpid(), nil), cmd.Process.Pid)
+	require.Eventually(t, func() bool { return len(children(cmd.Process.Pid)) == 1 }, time.Minute, time.Millisecond)
+	require.Contains(t, children(os.Getpid()), cmd.Process.Pid)
 	require.Zero(t, c.poll([]Peer{{PID: cmd.Process.Pid, Start: start + 1}}, time.Now()).Alive,
 		"another process with its number")
 	peers := []Peer{{PID: cmd.Process.Pid, Start: start}}

@@ -90,6 +90,3 @@ func digits(text []byte) (v uint64, rest []byte, ok bool) {
 	}
 	return v, text, ok
 }
-
-// children appends the processes that pid has started and not yet waited for.
-func children(pid int, to []int) []int { return proc("/proc").children(pid, to) }
