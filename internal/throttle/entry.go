@@ -44,7 +44,7 @@ func (m *Manager) newEntry(info device.Info, found device.Medium, exact bool) *e
 	e.watch = foreign.Watch(watched(info, found), opt)
 	if !m.cfg.Settings.Enabled {
 		e.notes = append(e.notes, "The gate only counts: the kernel carries the policy out, or policies are switched off.")
-	} else if mode, why := e.watch.Mode(); mode == foreign.Blind {
+	} else if mode, why := e.watch.Mode(); mode == diskwatch.Blind {
 		e.notes = append(e.notes, why+" The job yields only to other runs of tidemark.")
 	}
 	cfg := iopolicy.Config{
@@ -192,7 +192,7 @@ func (e *entry) report(p iopolicy.Policy) report.Gate {
 		Asleep:  s.Asleep, Held: s.Held, Engaged: s.Engaged, Windows: s.Windows, Impact: report.Impact(s.Impact),
 		Notes: e.notes,
 	}
-	if mode, why := e.watch.Mode(); mode != foreign.Blind && why != "" {
+	if mode, why := e.watch.Mode(); mode != diskwatch.Blind && why != "" {
 		g.Notes = append(g.Notes[:len(g.Notes):len(g.Notes)], why)
 	}
 	if g.Engaged > 0 {

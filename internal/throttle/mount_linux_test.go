@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/throttle/device"
-	"github.com/tidemark-backup/tidemark/internal/throttle/foreign"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/diskwatch"
 )
 
 // mountCounters are the counters of an NFS mount, in a folder that stands for /proc.
@@ -55,7 +55,7 @@ func TestGateAndLedgerBesideCountersOfAMount(t *testing.T) {
 				device.Remote, false)
 			m.mu.Unlock()
 			mode, why := e.watch.Mode()
-			require.Equal(t, foreign.Gaps, mode, why)
+			require.Equal(t, diskwatch.Gaps, mode, why)
 			run := func(done func(operations int) bool) {
 				var all sync.WaitGroup
 				for range 4 {

@@ -8,17 +8,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// watcherFolder holds watchers, which gates call while they are locked. throttleFolder connects both.
+// throttleFolder connects watchers and gates.
 const (
-	watcherFolder  = "internal/throttle/foreign"
 	throttleFolder = "internal/throttle"
 	policyImport   = module + "/pkg/iopolicy"
 )
 
+// watcherFolders hold watchers, which gates call while they are locked.
+func watcherFolders() []string {
+	return []string{"internal/throttle/foreign", "pkg/iopolicy/diskwatch"}
+}
+
 // gateWords are the names by which one gets at a gate.
 func gateWords() []string { return []string{"Gate", "Gates", "Pass", "Client", "Grant", "New"} }
 
-// backToGates finds uses of a gate in what a gate calls: the package of watchers, and in throttleFolder the functions
+// backToGates finds uses of a gate in what a gate calls: the packages of watchers, and in throttleFolder the functions
 // given to a watcher or to a gate, with all that they call there. What a go statement starts holds no lock.
 func backToGates(files []*file) (out []string) {
 	funcs := map[string][]ast.Node{}
@@ -27,7 +31,7 @@ func backToGates(files []*file) (out []string) {
 	for _, f := range files {
 		switch {
 		case f.test():
-		case f.dir() == watcherFolder:
+		case slices.Contains(watcherFolders(), f.dir()):
 			out = append(out, gatesIn(f, f.ast)...)
 		case f.dir() == throttleFolder:
 			for _, decl := range f.ast.Decls {
@@ -165,6 +169,8 @@ func TestWatcherLawFindsWaysBack(t *testing.T) {
 	} {
 		require.Len(t, check(throttleFolder, bad), 1, bad)
 	}
-	require.Len(t, backToGates([]*file{parse(t, watcherFolder+"/x.go", "package foreign\nimport \""+policyImport+
-		"\"\nfunc f(g *iopolicy.Gate) {}\n")}), 1)
+	for _, folder := range watcherFolders() {
+		require.Len(t, backToGates([]*file{parse(t, folder+"/x.go", "package x\nimport \""+policyImport+
+			"\"\nfunc f(g *iopolicy.Gate) {}\n")}), 1, folder)
+	}
 }

@@ -43,7 +43,7 @@ func TestOwnReadsAreNoFalseAlarm(t *testing.T) {
 						d.settle(t)
 						g.poll(true)
 						mode, why := g.w.Mode()
-						require.Equal(t, Exact, mode, why)
+						require.Equal(t, diskwatch.Exact, mode, why)
 						looks += g.looks
 						return g
 					})
@@ -75,23 +75,23 @@ func TestMeterCountsAsTheDeviceDoes(t *testing.T) {
 		t.Run(fs, func(t *testing.T) {
 			d := newDisk(t, fs)
 			d.fill(t, 16, 200)
-			src, err := openDisks([]string{d.stat})
+			src, err := diskwatch.OpenDisks(d.stat)
 			require.NoError(t, err)
-			defer src.close()
-			g := &turnstile{w: &Watcher{}, every: time.Hour}
+			defer src.Close()
+			g := &turnstile{w: &Watcher{counters: blind("")}, every: time.Hour}
 			for _, name := range []string{"buffered", "direct", "small"} {
 				// for want of memory, pages of this program are read again
-				for faults := src.own().Faults - 1; faults != src.own().Faults; {
-					faults = src.own().Faults
+				for faults := diskwatch.Self().Faults - 1; faults != diskwatch.Self().Faults; {
+					faults = diskwatch.Self().Faults
 					d.chill(t)
 					before := d.counters(t)
-					own, self := src.own(), selfIO(t)
+					own, self := diskwatch.Self(), selfIO(t)
 					require.NoError(t, ownReads(g, d, 1)[name](0))
 					d.settle(t)
-					if src.own().Faults != faults {
+					if diskwatch.Self().Faults != faults {
 						continue
 					}
-					read := src.own().Read - own.Read
+					read := diskwatch.Self().Read - own.Read
 					require.NotZero(t, read)
 					require.Equal(t, d.counters(t).Read-before.Read, read, name)
 					require.Equal(t, selfIO(t)-self, read, "%s: /proc/self/io", name)
@@ -103,10 +103,10 @@ func TestMeterCountsAsTheDeviceDoes(t *testing.T) {
 
 // settle waits until the device is idle: read-ahead may be on its way.
 func (d disk) settle(t *testing.T) {
-	src, err := openDisks([]string{d.stat})
+	src, err := diskwatch.OpenDisks(d.stat)
 	require.NoError(t, err)
-	defer src.close()
-	require.Eventually(t, func() bool { c, err := src.device(); return err == nil && c.Inflight == 0 }, time.Minute,
+	defer src.Close()
+	require.Eventually(t, func() bool { c, err := src.Counters(); return err == nil && c.Inflight == 0 }, time.Minute,
 		time.Millisecond)
 }
 
@@ -174,7 +174,7 @@ func TestForeignReadsAreNoticed(t *testing.T) {
 				}
 				d.settle(t)
 				g.poll(true)
-				all, truth := g.w.detector.foreignBytes(), s.moved()-before
+				all, truth := g.w.Foreign(), s.moved()-before
 				// No process writes here. But the mount has changed the head of the file system, and a sync(2) of any process
 				// writes that out: this is foreign work as well, and was rightly detected.
 				written := d.counters(t).Written - was.Written
@@ -192,10 +192,10 @@ func TestForeignReadsAreNoticed(t *testing.T) {
 // counts is what the device has done so far.
 func (d disk) counters(t *testing.T) diskwatch.Counters {
 	t.Helper()
-	src, err := openDisks([]string{d.stat})
+	src, err := diskwatch.OpenDisks(d.stat)
 	require.NoError(t, err)
-	defer src.close()
-	c, err := src.device()
+	defer src.Close()
+	c, err := src.Counters()
 	require.NoError(t, err)
 	return c
 }
@@ -404,7 +404,7 @@ func TestWatchingTheWrongDisk(t *testing.T) {
 	require.NoError(t, g.direct(d.path("big"), 32<<20, 0, 64<<10))
 	require.Zero(t, g.sightings())
 	mode, why := g.w.Mode()
-	require.Equal(t, Gaps, mode)
+	require.Equal(t, diskwatch.Gaps, mode)
 	require.NotEmpty(t, why)
 }
 

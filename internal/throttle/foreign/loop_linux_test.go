@@ -19,6 +19,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/internal/throttle/device"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/diskwatch"
 )
 
 // TestMain lets the test also run as another process.
@@ -257,7 +258,7 @@ func (d disk) watch(t *testing.T, every time.Duration, opt Options) *turnstile {
 	opt.Stats = []string{d.stat}
 	g.w = Watch(device.Info{Medium: device.SSD, FS: d.fs}, opt)
 	mode, why := g.w.Mode()
-	require.Equal(t, Checking, mode, why)
+	require.Equal(t, diskwatch.Checking, mode, why)
 	t.Cleanup(g.w.Close)
 	return g
 }
@@ -336,9 +337,8 @@ func (g *turnstile) poll(now bool) {
 	if !s.Newest[0].IsZero() || s.Inflight[0] {
 		g.seen++
 		g.seenTotal++
-		if l, ok := g.w.detector.(*diskDetector); ok && len(g.quarrels) < 5 {
-			g.quarrels = append(g.quarrels, fmt.Sprintf("%+v by %d bytes; %+v; top %d low %d; %+v", s, l.foreign, m,
-				l.reads.Top(), l.last.low(), l.writes.commit))
+		if len(g.quarrels) < 5 {
+			g.quarrels = append(g.quarrels, fmt.Sprintf("%+v by %d bytes; %+v", s, g.w.Foreign(), m))
 		}
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/throttle/device"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy/diskwatch"
 )
@@ -25,6 +27,7 @@ type mountDetector struct {
 	read func() (traffic, error)
 	end  func()
 
+	mu      sync.Mutex
 	last    traffic
 	m       iopolicy.Moment
 	quiet   bool           // in this gap the counters did not change between two polls
@@ -42,21 +45,48 @@ func newMountDetector(read func() (traffic, error), end func()) (*mountDetector,
 	return &mountDetector{read: read, end: end, last: t, base: t}, nil
 }
 
-func (j *mountDetector) close()               { j.end() }
-func (j *mountDetector) starved() bool        { return false }
-func (j *mountDetector) foreignBytes() uint64 { return j.foreign }
-
-// gapLength leaves time for outstanding answers: only a quiet first half makes the second half evidence.
-func (j *mountDetector) gapLength(usual time.Duration) time.Duration { return 4 * usual }
-
-func (j *mountDetector) mode() (Mode, string) {
-	if j.broken != nil {
-		return Blind, "The counters of the mount cannot be read any more: " + j.broken.Error() + "."
+// Close ends the watch.
+func (j *mountDetector) Close() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.broken == nil {
+		j.broken = errClosed
 	}
-	return Gaps, "Other clients of the server cannot be seen, and others on this machine only in gaps, or by much."
+	j.end()
 }
 
-func (j *mountDetector) poll(m iopolicy.Moment) (s iopolicy.Sighting) {
+// Foreign returns the bytes known to be foreign so far.
+func (j *mountDetector) Foreign() uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.foreign
+}
+
+// NeedsGaps implements iopolicy.GapRequester. A gap leaves time for outstanding answers: only a quiet first half makes
+// the second half evidence.
+func (j *mountDetector) NeedsGaps() (every, length time.Duration) {
+	if mode, _ := j.Mode(); mode == diskwatch.Blind {
+		return 0, 0
+	}
+	length = 4 * interval(device.Remote)
+	return 20 * length, length
+}
+
+// Mode returns how much is seen, and why not more.
+func (j *mountDetector) Mode() (diskwatch.Mode, string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.broken != nil {
+		return diskwatch.Blind, "The counters of the mount cannot be read any more: " + j.broken.Error() + "."
+	}
+	return diskwatch.Gaps,
+		"Other clients of the server cannot be seen, and others on this machine only in gaps, or by much."
+}
+
+// Look implements iopolicy.Watcher.
+func (j *mountDetector) Look(m iopolicy.Moment) (s iopolicy.Sighting) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	if j.broken != nil {
 		return s
 	}

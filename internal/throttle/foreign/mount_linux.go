@@ -9,7 +9,7 @@ import (
 )
 
 // openMount opens the counters of a network mount.
-func openMount(fs string, opt Options) (detector, error) {
+func openMount(fs string, opt Options) (counters, error) {
 	name, parse := cmp.Or(opt.Proc, "/proc"), parseCIFS
 	switch {
 	case fs == "cifs" || strings.HasPrefix(fs, "smb"):

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/throttle/device"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/diskwatch"
 )
 
 const cifsStats = `Resources in use
@@ -86,7 +87,7 @@ func TestMount(t *testing.T) {
 		foreign := func(after time.Duration) bool {
 			wait(after)
 			m.At = time.Now()
-			return !j.poll(m).Newest[0].IsZero()
+			return !j.Look(m).Newest[0].IsZero()
 		}
 		m.Begun++
 		require.False(t, foreign(50*ms))
@@ -110,11 +111,11 @@ func TestMount(t *testing.T) {
 		require.False(t, foreign(50*ms))
 		now.written = 512
 		require.True(t, foreign(50*ms))
-		j.close()
-		require.True(t, closed)
-		mode, why := j.mode()
-		require.Equal(t, Gaps, mode)
+		mode, why := j.Mode()
+		require.Equal(t, diskwatch.Gaps, mode)
 		require.Contains(t, why, "Other clients")
+		j.Close()
+		require.True(t, closed)
 	})
 }
 
@@ -170,7 +171,7 @@ func TestStatisticsThatAreOff(t *testing.T) {
 	for name, says := range map[string]string{"sdx": "iostats", "sdy": "not the statistics", "sdz": "no such file"} {
 		w := Watch(device.Info{Medium: device.HDD}, Options{Stats: []string{filepath.Join(root, name, "stat")}})
 		mode, why := w.Mode()
-		require.Equal(t, Blind, mode)
+		require.Equal(t, diskwatch.Blind, mode)
 		require.Contains(t, why, says)
 		require.Equal(t, 20*ms, w.Interval())
 		w.Close()
@@ -182,7 +183,7 @@ func TestAnotherProcessReadsForThisOne(t *testing.T) {
 	w := Watch(device.Info{Medium: device.SSD, FS: "fuseblk", Indirect: true}, Options{Stats: []string{stat}})
 	defer w.Close()
 	mode, why := w.Mode()
-	require.Equal(t, Gaps, mode)
+	require.Equal(t, diskwatch.Gaps, mode)
 	require.Contains(t, why, "only in gaps")
 	every, length := w.NeedsGaps()
 	require.Equal(t, 200*ms, every)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/diskwatch"
 )
 
 // Peer is a cooperating process: it has a gate of its own for the same device.
@@ -22,9 +23,6 @@ const (
 	descendantInterval, suspectInterval = 250 * time.Millisecond, 20 * time.Millisecond
 	// churn is for how long I/O of a peer may be in flight after it came or ended.
 	churn = 100 * time.Millisecond
-	// dirtyExpiry is for how long a dirty page may stay unwritten: the kernel's default of 30 s, checked every 5 s, and
-	// the time of a commit.
-	dirtyExpiry = 41 * time.Second
 	// maxDescendants bounds the counted descendants of one peer.
 	maxDescendants = 256
 )
@@ -44,23 +42,16 @@ type process interface {
 	close()
 }
 
-// peerSum is the I/O of all peers.
-type peerSum struct {
-	Read, Dirtied uint64               // bytes since each was first seen; never decreases
-	Rose          [iopolicy.Tiers]bool // peers of the tier have read or made dirty since the last poll
-	Alive         int
-	Changed       bool // a peer came or ended within churn
-}
-
 // peerProcesses counts the I/O of cooperating processes and their descendants. It is not safe for concurrent use.
 type peerProcesses struct {
+	list      func() []Peer
 	processes processOpener
 	peers     map[int]*peerProcess
 	round     uint64
 	counted   time.Time // last search for descendants
 	changed   time.Time
 	gone      iopolicy.Bytes // of ended peers
-	last      peerSum
+	last      diskwatch.PeerIO
 }
 
 // peerProcess is one peer with its descendants.
@@ -90,11 +81,18 @@ func (r *countedProcess) update() (since iopolicy.Bytes, ok bool) {
 	return iopolicy.Bytes{Read: r.now.Read - r.base.Read, Written: r.now.Written - r.base.Written}, ok
 }
 
+var _ diskwatch.Peers = (*peerProcesses)(nil)
+
 // newPeerProcesses watches processes of this machine.
-func newPeerProcesses() *peerProcesses { return &peerProcesses{processes: hostProcesses()} }
+func newPeerProcesses(list func() []Peer) *peerProcesses {
+	return &peerProcesses{list: list, processes: hostProcesses()}
+}
+
+// Poll implements diskwatch.Peers.
+func (c *peerProcesses) Poll(now time.Time) diskwatch.PeerIO { return c.poll(c.list(), now) }
 
 // poll returns the I/O of the peers so far.
-func (c *peerProcesses) poll(peers []Peer, now time.Time) peerSum {
+func (c *peerProcesses) poll(peers []Peer, now time.Time) diskwatch.PeerIO {
 	c.round++
 	for _, p := range peers {
 		c.add(p, now)
@@ -105,8 +103,8 @@ func (c *peerProcesses) poll(peers []Peer, now time.Time) peerSum {
 	return c.sum(now)
 }
 
-// recount is poll with a search for new descendants.
-func (c *peerProcesses) recount(now time.Time) peerSum {
+// Recount is Poll with a search for new descendants.
+func (c *peerProcesses) Recount(now time.Time) diskwatch.PeerIO {
 	if now.Sub(c.counted) < suspectInterval {
 		return c.last
 	}
@@ -190,8 +188,8 @@ func (c *peerProcesses) remove(pid int, m *peerProcess, now time.Time) {
 
 // sum reads all counters, descendants before their parents: one that ends in between is counted twice for a moment,
 // which hides foreign I/O; missing it would report own I/O as foreign.
-func (c *peerProcesses) sum(now time.Time) peerSum {
-	k := peerSum{Read: c.gone.Read, Dirtied: c.gone.Written}
+func (c *peerProcesses) sum(now time.Time) diskwatch.PeerIO {
+	k := diskwatch.PeerIO{Read: c.gone.Read, Dirtied: c.gone.Written}
 	for pid, m := range c.peers {
 		alive := m.round == c.round
 		var b iopolicy.Bytes
@@ -229,7 +227,7 @@ func (c *peerProcesses) sum(now time.Time) peerSum {
 }
 
 // note records the total I/O of m.
-func (m *peerProcess) note(b iopolicy.Bytes, now time.Time, k *peerSum) {
+func (m *peerProcess) note(b iopolicy.Bytes, now time.Time, k *diskwatch.PeerIO) {
 	if b.Written > m.sum.Written {
 		m.wrote = now
 	}
@@ -239,12 +237,12 @@ func (m *peerProcess) note(b iopolicy.Bytes, now time.Time, k *peerSum) {
 	m.sum = iopolicy.Bytes{Read: max(b.Read, m.sum.Read), Written: max(b.Written, m.sum.Written)}
 }
 
-// writerTier returns the tier to which unattributed writes count: that of the best peer that has written lately, else
+// WriterTier returns the tier to which unattributed writes count: that of the best peer that has written lately, else
 // tier 0 for foreign I/O. known is false if only passive peers have written.
-func (c *peerProcesses) writerTier(now time.Time) (tier iopolicy.Tier, known bool) {
+func (c *peerProcesses) WriterTier(now time.Time) (tier iopolicy.Tier, known bool) {
 	tier, passive := iopolicy.Tiers, false
 	for _, m := range c.peers {
-		if m.wrote.IsZero() || now.Sub(m.wrote) > dirtyExpiry {
+		if m.wrote.IsZero() || now.Sub(m.wrote) > diskwatch.DirtyExpiry {
 			continue
 		}
 		if m.peer.Passive {
@@ -259,8 +257,8 @@ func (c *peerProcesses) writerTier(now time.Time) (tier iopolicy.Tier, known boo
 	return 0, !passive
 }
 
-// close stops counting all peers.
-func (c *peerProcesses) close() {
+// Close stops counting all peers.
+func (c *peerProcesses) Close() {
 	for pid, m := range c.peers {
 		c.remove(pid, m, time.Time{})
 	}

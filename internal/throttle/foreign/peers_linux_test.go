@@ -29,8 +29,8 @@ func TestRealProcesses(t *testing.T) {
 	})
 	start := startOf("/proc/" + strconv.Itoa(cmd.Process.Pid))
 	require.NotZero(t, start)
-	c := newPeerProcesses()
-	defer c.close()
+	c := newPeerProcesses(nil)
+	defer c.Close()
 	require.Eventually(t, func() bool { return len(children(cmd.Process.Pid)) == 1 }, time.Minute, time.Millisecond)
 	require.Contains(t, children(os.Getpid()), cmd.Process.Pid)
 	require.Zero(t, c.poll([]Peer{{PID: cmd.Process.Pid, Start: start + 1}}, time.Now()).Alive,

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/diskwatch"
 )
 
 // fakeProcesses is processes that a test makes up.
@@ -50,7 +52,7 @@ func TestCompany(t *testing.T) {
 		c := &peerProcesses{processes: people}
 		peer := Peer{PID: 7, Start: 3, Tier: 2}
 		k := c.poll([]Peer{peer}, pass(0))
-		require.Equal(t, peerSum{Alive: 1, Changed: true}, k, "what was before does not count")
+		require.Equal(t, diskwatch.PeerIO{Alive: 1, Changed: true}, k, "what was before does not count")
 		people[7].read += 100
 		k = c.poll([]Peer{peer}, pass(time.Second))
 		require.EqualValues(t, 100, k.Read)
@@ -81,16 +83,16 @@ func TestCompany(t *testing.T) {
 		require.EqualValues(t, 174, k.Read)
 
 		// It writes, so late writes are attributed to it.
-		tier, known := c.writerTier(pass(0))
+		tier, known := c.WriterTier(pass(0))
 		require.True(t, known)
 		require.Zero(t, tier)
 		people[7].dirtied += 4096
 		k = c.poll([]Peer{peer}, pass(time.Second))
 		require.EqualValues(t, 4096, k.Dirtied)
-		tier, known = c.writerTier(pass(40 * time.Second))
+		tier, known = c.WriterTier(pass(40 * time.Second))
 		require.True(t, known)
 		require.EqualValues(t, 2, tier)
-		tier, _ = c.writerTier(pass(2 * time.Second))
+		tier, _ = c.WriterTier(pass(2 * time.Second))
 		require.Zero(t, tier)
 
 		// It ends, and another gets its number: what was done stays done.
@@ -104,7 +106,7 @@ func TestCompany(t *testing.T) {
 		require.EqualValues(t, 174, k.Read)
 		require.Zero(t, k.Alive)
 		require.Zero(t, people[7].open)
-		c.close()
+		c.Close()
 		require.Zero(t, people[9].open)
 	})
 }
@@ -118,7 +120,7 @@ func TestPassivePeerIsNotBlamed(t *testing.T) {
 		people[7].dirtied = 4096
 		k := c.poll(peer, pass(time.Second))
 		require.Equal(t, [4]bool{}, k.Rose)
-		_, known := c.writerTier(pass(0))
+		_, known := c.WriterTier(pass(0))
 		require.False(t, known)
 		k = c.poll(nil, pass(time.Second))
 		require.EqualValues(t, 4096, k.Dirtied, "it was let go, and what it did stays")
@@ -135,11 +137,11 @@ func TestNewChildIsFoundAtOnce(t *testing.T) {
 		people[7].read = 10
 		c.poll(peer, pass(100*time.Millisecond))
 		people[7].descendants, people[8] = []int{8}, &fakeProcess{read: 77}
-		k := c.recount(pass(time.Millisecond))
+		k := c.Recount(pass(time.Millisecond))
 		require.EqualValues(t, 87, k.Read)
 		require.True(t, k.Rose[3])
 		people[8].descendants, people[9] = []int{9}, &fakeProcess{read: 1}
-		require.EqualValues(t, 87, c.recount(pass(time.Millisecond)).Read, "but not at every look")
-		require.EqualValues(t, 88, c.recount(pass(20*time.Millisecond)).Read)
+		require.EqualValues(t, 87, c.Recount(pass(time.Millisecond)).Read, "but not at every look")
+		require.EqualValues(t, 88, c.Recount(pass(20*time.Millisecond)).Read)
 	})
 }

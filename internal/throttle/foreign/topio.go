@@ -186,3 +186,6 @@ func (b *topProcesses) pick(after map[int]usage, peers []Peer, all processTable)
 	}
 	return found, sum, byKernel
 }
+
+// less returns a-b, or 0.
+func less(a, b uint64) uint64 { return a - min(a, b) }

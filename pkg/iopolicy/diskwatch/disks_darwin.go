@@ -44,6 +44,13 @@ func (d *Disks) Pace(usual time.Duration) time.Duration { return d.pace(usual) }
 // Counters returns the sums over the disks. It is not safe for concurrent use.
 func (d *Disks) Counters() (Counters, error) { return d.counters() }
 
+func (d *Disks) count() int { return len(d.names) }
+
+func (d *Disks) self() Process { return Self() }
+
+// cancelled returns 0: own writes are counted when they are submitted.
+func (d *Disks) cancelled() uint64 { return 0 }
+
 // Self returns the counters of this process.
 func Self() Process {
 	own, _ := ownIO()
@@ -89,5 +96,5 @@ func Watch(path string) (*Watcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch the disk of %s: %w", path, err)
 	}
-	return New(d)
+	return New(d, Options{})
 }

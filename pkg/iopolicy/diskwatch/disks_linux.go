@@ -1,6 +1,7 @@
 package diskwatch
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -16,8 +17,9 @@ import (
 
 // Disks are the statistics files of some disks. They stay open: opening one costs five times as much as reading it.
 type Disks struct {
-	files []*os.File
-	buf   [512]byte
+	files   []*os.File
+	process *os.File // /proc/self/io; nil if it may not be read
+	buf     [512]byte
 }
 
 // OpenDisks opens files such as /sys/block/sda/stat.
@@ -39,6 +41,7 @@ func OpenDisks(stats ...string) (*Disks, error) {
 		}
 		d.files = append(d.files, f)
 	}
+	d.process, _ = os.Open("/proc/self/io") // not readable for a process that is not dumpable
 	return d, nil
 }
 
@@ -47,7 +50,12 @@ func (d *Disks) Close() {
 	for _, f := range d.files {
 		f.Close()
 	}
+	if d.process != nil {
+		d.process.Close()
+	}
 }
+
+func (d *Disks) count() int { return len(d.files) }
 
 // Pace returns usual: a poll costs some 4 µs.
 func (d *Disks) Pace(usual time.Duration) time.Duration { return usual }
@@ -55,7 +63,7 @@ func (d *Disks) Pace(usual time.Duration) time.Duration { return usual }
 // Counters returns the sums over the disks. It is not safe for concurrent use.
 func (d *Disks) Counters() (sum Counters, err error) {
 	for _, f := range d.files {
-		text, err := ReadKernelFile(f, d.buf[:])
+		text, err := readKernelFile(f, d.buf[:])
 		if err == nil {
 			err = sum.add(text)
 		}
@@ -66,8 +74,23 @@ func (d *Disks) Counters() (sum Counters, err error) {
 	return sum, nil
 }
 
-// ReadKernelFile reads a small file of /proc or /sys again from its start.
-func ReadKernelFile(f *os.File, buf []byte) ([]byte, error) {
+func (d *Disks) self() Process { return Self() }
+
+func (d *Disks) cancelled() uint64 {
+	if d.process == nil {
+		return 0
+	}
+	text, err := readKernelFile(d.process, d.buf[:])
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := bytes.Cut(text, []byte("cancelled_write_bytes: "))
+	v, _ := Number(rest)
+	return v
+}
+
+// readKernelFile reads a small file of /proc or /sys again from its start.
+func readKernelFile(f *os.File, buf []byte) ([]byte, error) {
 	n, err := f.ReadAt(buf, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
@@ -130,5 +153,20 @@ func Watch(path string) (*Watcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch the disk of %s: %w", path, err)
 	}
-	return New(d)
+	return New(d, Options{FS: fileSystem(path)})
+}
+
+// fileSystem returns the name of the file system of a path, if its late writes are known; else "".
+func fileSystem(path string) string {
+	var st unix.Statfs_t
+	if unix.Statfs(path, &st) != nil {
+		return ""
+	}
+	switch st.Type {
+	case unix.EXT4_SUPER_MAGIC:
+		return "ext4"
+	case unix.XFS_SUPER_MAGIC:
+		return "xfs"
+	}
+	return ""
 }

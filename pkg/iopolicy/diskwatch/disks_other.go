@@ -19,6 +19,10 @@ func (d *Disks) Close() {}
 // Counters returns ErrUnsupported.
 func (d *Disks) Counters() (Counters, error) { return Counters{}, ErrUnsupported }
 
+func (d *Disks) count() int        { return 0 }
+func (d *Disks) self() Process     { return Process{} }
+func (d *Disks) cancelled() uint64 { return 0 }
+
 // Self returns zeros.
 func Self() Process { return Process{} }
 

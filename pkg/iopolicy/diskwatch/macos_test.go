@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unsafe"
 
@@ -85,20 +86,28 @@ func TestInFlightIsAssumedWhereIOEnded(t *testing.T) {
 	}
 }
 
-// onMac is a watcher of a disk of macOS, with the process and the gate of fake.
-func onMac(t *testing.T) (*fake, *registry) {
-	t.Helper()
-	r := newRegistry()
-	f := &fake{m: iopolicy.Moment{At: time.Unix(1000, 0)}}
-	var err error
-	f.w, err = newWatcher(counted{r.open(t, "disk0")}, func() Process { return f.self }, f.m.At)
-	require.NoError(t, err)
-	return f, r
+// macDisks are disks of macOS and the process of a fake as a source.
+type macDisks struct {
+	*ioDisks
+	*fake
 }
 
-type counted struct{ *ioDisks }
+func (m macDisks) Counters() (Counters, error) { return m.counters() }
+func (m macDisks) self() Process               { return m.Process }
+func (macDisks) cancelled() uint64             { return 0 }
+func (macDisks) Close()                        {}
 
-func (c counted) Counters() (Counters, error) { return c.counters() }
+// onMac lets do watch a disk of macOS.
+func onMac(t *testing.T, do func(s *scene, r *registry)) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry()
+		s := &scene{t: t, fake: &fake{}}
+		var err error
+		s.w, err = newWatcher(macDisks{r.open(t, "disk0"), s.fake}, Options{FS: "apfs", Interval: 8 * ms}, 1)
+		require.NoError(t, err)
+		do(s, r)
+	})
+}
 
 // ended adds I/O to the disk.
 func (r *registry) ended(read, written uint64, ios uint64) {
@@ -109,51 +118,52 @@ func (r *registry) ended(read, written uint64, ios uint64) {
 
 // TestOwnReadAheadIsNotForeignOnMacOS: the kernel reads ahead, so own reads may end after the operation has.
 func TestOwnReadAheadIsNotForeignOnMacOS(t *testing.T) {
-	f, r := onMac(t)
-	for range 20 {
-		f.operation(t, func() { f.self.Read += 1 << 20; r.ended(256<<10, 0, 2) })
-		_, seen := f.poll(8 * ms)
-		require.False(t, seen, "the rest is on its way")
-		r.ended(768<<10, 0, 6)
-		_, seen = f.poll(8 * ms)
-		require.False(t, seen, "all has arrived")
-		_, seen = f.poll(8 * ms)
-		require.False(t, seen)
-	}
+	onMac(t, func(s *scene, r *registry) {
+		for range 20 {
+			s.begin(iopolicy.Read)
+			require.False(t, s.foreign(8*ms))
+			s.Process.Read += 1 << 20
+			r.ended(256<<10, 0, 2)
+			s.end(iopolicy.Read)
+			require.False(t, s.foreign(8*ms), "the rest is on its way")
+			r.ended(768<<10, 0, 6)
+			require.False(t, s.foreign(8*ms), "all has arrived")
+			require.False(t, s.foreign(8*ms))
+		}
+	})
 }
 
 func TestForeignIOIsSeenOnMacOS(t *testing.T) {
-	f, r := onMac(t)
-	r.ended(4096, 0, 1)
-	s, seen := f.poll(8 * ms)
-	require.True(t, seen)
-	require.EqualValues(t, 1, s.IOs)
-	f.operation(t, func() { f.self.Read += 4096; r.ended(12<<10, 0, 3) })
-	_, seen = f.poll(8 * ms)
-	require.True(t, seen, "more than this process asked for")
-	r.ended(0, 64<<10, 1)
-	_, seen = f.poll(8 * ms)
-	require.True(t, seen, "a write, and this process has written nothing")
-	_, seen = f.poll(8 * ms)
-	require.False(t, seen)
+	onMac(t, func(s *scene, r *registry) {
+		r.ended(4096, 0, 1)
+		seen := s.poll(8 * ms)
+		require.Equal(t, s.m.At, seen.Newest[0])
+		require.EqualValues(t, 1, seen.IOs)
+		s.begin(iopolicy.Read)
+		require.False(t, s.foreign(8*ms))
+		s.Process.Read += 4096
+		r.ended(12<<10, 0, 3)
+		s.end(iopolicy.Read)
+		require.True(t, s.foreign(8*ms), "more than this process asked for")
+		r.ended(0, 64<<10, 1)
+		require.True(t, s.foreign(8*ms), "a write, and this process has written nothing")
+		require.False(t, s.foreign(8*ms))
+	})
 }
 
 func TestDiskOfMacOSThatComesAndGoes(t *testing.T) {
-	f, r := onMac(t)
-	was := r.disks["disk0"]
-	r.disks["disk0"] = ioStat{read: 4096, reads: 1} // another disk under the name: the counters run backwards
-	_, seen := f.poll(8 * ms)
-	require.False(t, seen)
-	r.ended(4096, 0, 1)
-	_, seen = f.poll(8 * ms)
-	require.True(t, seen)
-	delete(r.disks, "disk0")
-	_, seen = f.poll(8 * ms)
-	require.False(t, seen)
-	require.ErrorIs(t, f.w.Err(), ErrNoDisk)
-	r.disks["disk0"] = was
-	_, seen = f.poll(8 * ms)
-	require.False(t, seen, "a disk that went is watched again by a new watch only")
+	onMac(t, func(s *scene, r *registry) {
+		was := r.disks["disk0"]
+		r.disks["disk0"] = ioStat{read: 4096, reads: 1} // another disk under the name: the counters run backwards
+		require.False(t, s.foreign(8*ms))
+		r.ended(4096, 0, 1)
+		require.True(t, s.foreign(8*ms))
+		delete(r.disks, "disk0")
+		require.False(t, s.foreign(8*ms))
+		require.ErrorIs(t, s.w.Err(), ErrNoDisk)
+		r.disks["disk0"] = was
+		require.False(t, s.foreign(8*ms), "a disk that went is watched again by a new watch only")
+	})
 }
 
 // TestRusageHasTheLayoutOfTheHeader: struct rusage_info_v2 of sys/resource.h (xnu-8796, bsd/sys/resource.h 242 to 262)

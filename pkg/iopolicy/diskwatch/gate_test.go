@@ -1,4 +1,4 @@
-package foreign
+package diskwatch
 
 import (
 	"context"
@@ -11,37 +11,32 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
-	"github.com/tidemark-backup/tidemark/pkg/iopolicy/diskwatch"
 )
 
 // street is a device behind a gate, with own workers and a concurrent foreign one.
 type street struct {
 	mu sync.Mutex
-	diskwatch.Counters
-	diskwatch.Process
-	moved traffic // the same as a mount counts it
+	Counters
+	Process
 }
 
-func (s *street) device() (diskwatch.Counters, error) {
+// streetDisks are the street as a source.
+type streetDisks struct{ *street }
+
+func (s streetDisks) Counters() (Counters, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.Counters, nil
+	return s.street.Counters, nil
 }
 
-func (s *street) own() diskwatch.Process {
+func (s streetDisks) self() Process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.Process
 }
 
-func (s *street) mount() (traffic, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.moved, nil
-}
-
-func (*street) cancelled() uint64 { return 0 }
-func (*street) close()            {}
+func (streetDisks) cancelled() uint64 { return 0 }
+func (streetDisks) Close()            {}
 
 // submit and arrive are one request; own ones are counted when they are submitted.
 func (s *street) submit(own uint64) {
@@ -56,8 +51,6 @@ func (s *street) arrive(bytes uint64) {
 	defer s.mu.Unlock()
 	s.Counters.Inflight--
 	s.Counters.Read += bytes
-	s.moved.read += bytes
-	s.moved.ops++
 }
 
 // traits are the variations of a street.
@@ -128,15 +121,12 @@ func (s *street) worker(ctx context.Context, all *sync.WaitGroup, pass *iopolicy
 
 // local makes a street with a disk, and its gate.
 func (s *street) local(t *testing.T, tr traits) *iopolicy.Gate {
-	l, err := newDiskDetector(s, Options{Stats: []string{"stat"}}, 5*ms, "ext4")
-	require.NoError(t, err)
+	opt := Options{FS: "ext4", Interval: 5 * ms}
 	if tr.hidden {
-		l.calibration.gapsForever("Another process reads the device for this one")
+		opt.GapsOnly = "Another process reads the device for this one"
 	}
-	return s.gate(&Watcher{interval: 5 * ms, detector: l})
-}
-
-func (s *street) gate(w *Watcher) *iopolicy.Gate {
+	w, err := newWatcher(streetDisks{s}, opt, 1)
+	require.NoError(t, err)
 	return iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings(), Medium: iopolicy.SSD, Watcher: w})
 }
 
@@ -187,25 +177,6 @@ func TestNoProcessIsSeenOnAnIdleDisk(t *testing.T) {
 				require.Zero(t, g.Stats().Windows)
 				full := uint64(4 * 30 * 500)
 				require.Greater(t, g.Stats().Operations, full*94/100, "the gaps cost five in a hundred")
-			})
-		})
-	}
-}
-
-// TestOthersOnAMountAreSeenInGaps: what moves on a mount while nothing of our own is under way.
-func TestOthersOnAMountAreSeenInGaps(t *testing.T) {
-	for name, tr := range map[string]traits{
-		"somebody": {workers: 4, hidden: true, foreign: 150 * ms},
-		"nobody":   {workers: 4, hidden: true, ahead: 90 * ms},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &street{}
-				j, err := newMountDetector(s.mount, func() {})
-				require.NoError(t, err)
-				g := s.gate(&Watcher{interval: 50 * ms, detector: j})
-				s.works(g, tr, 30*sec)
-				require.Equal(t, tr.foreign != 0, g.Stats().Windows[0] > 0)
 			})
 		})
 	}

@@ -1,4 +1,4 @@
-package foreign
+package diskwatch
 
 import (
 	"time"
@@ -14,6 +14,10 @@ const (
 	block      = 4096 // the smallest write to a file
 	readsPer   = 512  // bytes written for each byte that btrfs threads read: measured 64 KiB for 128 MiB, with reserve
 )
+
+// DirtyExpiry is for how long a dirty page may stay unwritten: the kernel's default of 30 s, checked every 5 s, and the
+// time of a commit.
+const DirtyExpiry = 41 * time.Second
 
 // writes distinguishes foreign writes from own late ones.
 type writes struct {
@@ -140,11 +144,11 @@ func (w *writes) advance(g *sample, opt Options) {
 		w.allowance = min(w.allowance, allowed)
 	}
 	last := len(w.ages) - 1
-	if g.At.Sub(w.ages[last].at) >= dirtyExpiry/time.Duration(last) {
+	if g.At.Sub(w.ages[last].at) >= DirtyExpiry/time.Duration(last) {
 		copy(w.ages[:], w.ages[1:])
 		w.ages[last] = age{g.At, total}
 	}
-	if g.At.Sub(w.ages[0].at) >= dirtyExpiry {
+	if g.At.Sub(w.ages[0].at) >= DirtyExpiry {
 		w.pending = min(w.pending, less(total, w.ages[0].dirtied))
 	}
 	if !w.recent(g.At) {

@@ -1,4 +1,4 @@
-package foreign
+package diskwatch
 
 import (
 	"errors"
@@ -10,50 +10,54 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
-	"github.com/tidemark-backup/tidemark/internal/throttle/device"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
-	"github.com/tidemark-backup/tidemark/pkg/iopolicy/diskwatch"
 )
 
 // fake is a source. A test sets its numbers.
 type fake struct {
-	diskwatch.Counters
-	diskwatch.Process
+	Counters
+	Process
 	drop   uint64
 	err    error
 	before func() // is called before the device is asked
 	after  func() // is called after the device was asked
+	closed bool
 }
 
-func (f *fake) device() (diskwatch.Counters, error) {
+// disks are the fake as a source.
+type disks struct{ *fake }
+
+func (f disks) Counters() (Counters, error) {
 	if f.before != nil {
 		f.before()
 	}
-	c := f.Counters
+	c := f.fake.Counters
 	if f.after != nil {
 		f.after()
 	}
 	return c, f.err
 }
-func (f *fake) own() diskwatch.Process { return f.Process }
-func (f *fake) cancelled() uint64      { return f.drop }
-func (f *fake) close()                 {}
+func (f disks) self() Process     { return f.Process }
+func (f disks) cancelled() uint64 { return f.drop }
+func (f disks) Close()            { f.closed = true }
 
-// scene is a local judge with a fake source and the moments of a gate.
+// scene is a Watcher with a fake source and the moments of a gate.
 type scene struct {
 	t *testing.T
 	*fake
-	l *diskDetector
+	w *Watcher
 	m iopolicy.Moment
 }
 
-func newScene(t *testing.T, fs string, opt Options) *scene {
+func newScene(t *testing.T, opt Options, count int) *scene {
 	s := &scene{t: t, fake: &fake{}}
-	s.Counters = diskwatch.Counters{Read: 1 << 30, Written: 1 << 30}
-	opt.Stats = append(opt.Stats, "stat")
-	l, err := newDiskDetector(s.fake, opt, 5*time.Millisecond, fs)
+	s.Counters = Counters{Read: 1 << 30, Written: 1 << 30}
+	if opt.Interval == 0 {
+		opt.Interval = interval
+	}
+	var err error
+	s.w, err = newWatcher(disks{s.fake}, opt, count)
 	require.NoError(t, err)
-	s.l = l
 	return s
 }
 
@@ -61,7 +65,7 @@ func newScene(t *testing.T, fs string, opt Options) *scene {
 func (s *scene) poll(after time.Duration) iopolicy.Sighting {
 	wait(after)
 	s.m.At = time.Now()
-	return s.l.poll(s.m)
+	return s.w.Look(s.m)
 }
 
 // foreign waits, polls and returns whether foreign I/O was seen.
@@ -112,9 +116,10 @@ const (
 
 func TestRules(t *testing.T) {
 	tests := map[string]struct {
-		fs  string
-		opt Options
-		do  func(s *scene)
+		fs    string
+		opt   Options
+		disks int
+		do    func(s *scene)
 	}{
 		"nothing happens": {do: func(s *scene) {
 			require.False(s.t, s.foreign(5*ms))
@@ -144,7 +149,7 @@ func TestRules(t *testing.T) {
 			s.fake.Counters.Read += 8192 + 512
 			require.True(s.t, s.foreign(5*ms))
 			require.False(s.t, s.foreign(5*ms), "it counts once")
-			require.EqualValues(s.t, 512, s.l.foreignBytes())
+			require.EqualValues(s.t, 512, s.w.Foreign())
 		}},
 		"foreign read hidden by what went elsewhere shows in a gap": {do: func(s *scene) {
 			s.begin(iopolicy.Read)
@@ -191,7 +196,7 @@ func TestRules(t *testing.T) {
 			s.begin(iopolicy.Read)
 			s.fake.Written += 512
 			require.True(s.t, s.foreign(5*ms))
-			require.EqualValues(s.t, 512, s.l.foreignBytes())
+			require.EqualValues(s.t, 512, s.w.Foreign())
 		}},
 		"flush of others while we write": {fs: "ext4", do: func(s *scene) {
 			s.write(iopolicy.Write, 128<<10, 64<<10, 0)
@@ -306,7 +311,7 @@ func TestRules(t *testing.T) {
 			s.Flushes += 2
 			require.True(s.t, s.foreign(5*sec))
 		}},
-		"a mirror writes twice and reads what it likes": {fs: "ext4", opt: Options{Stats: []string{"stat"}},
+		"a mirror writes twice and reads what it likes": {fs: "ext4", disks: 2,
 			do: func(s *scene) {
 				s.write(iopolicy.Write, 1<<20, 2<<20, 0)
 				s.fake.Counters.Read += 64 << 10
@@ -314,7 +319,7 @@ func TestRules(t *testing.T) {
 			}},
 		"other devices are proven": {opt: Options{Elsewhere: func() iopolicy.Bytes { return iopolicy.Bytes{} }},
 			do: func(s *scene) {
-				s.l.opt.Elsewhere = func() iopolicy.Bytes { return iopolicy.Bytes{Read: 1 << 20} }
+				s.w.opt.Elsewhere = func() iopolicy.Bytes { return iopolicy.Bytes{Read: 1 << 20} }
 				s.begin(iopolicy.Read)
 				s.fake.Process.Read += 1 << 20
 				s.fake.Counters.Read += 512
@@ -328,7 +333,7 @@ func TestRules(t *testing.T) {
 			require.True(s.t, s.foreign(5*ms))
 		}},
 		"another disk takes the name": {do: func(s *scene) {
-			s.fake.Counters = diskwatch.Counters{Read: 512}
+			s.fake.Counters = Counters{Read: 512}
 			require.False(s.t, s.foreign(5*ms))
 			s.fake.Counters.Read += 512
 			s.begin(iopolicy.Read)
@@ -338,9 +343,13 @@ func TestRules(t *testing.T) {
 			s.err = errors.New("no such device")
 			s.fake.Counters.Read += 512
 			require.False(s.t, s.foreign(5*ms))
-			mode, why := s.l.mode()
+			mode, why := s.w.Mode()
 			require.Equal(s.t, Blind, mode)
 			require.Contains(s.t, why, "no such device")
+			require.ErrorIs(s.t, s.w.Err(), s.err)
+			require.True(s.t, s.closed)
+			every, _ := s.w.NeedsGaps()
+			require.Zero(s.t, every)
 		}},
 		"one flush without a write, after own changes": {fs: "ext4", do: func(s *scene) {
 			s.write(iopolicy.Sync, 16<<20, 17<<20, 4)
@@ -353,7 +362,10 @@ func TestRules(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { tt.do(newScene(t, tt.fs, tt.opt)) })
+			synctest.Test(t, func(t *testing.T) {
+				tt.opt.FS = tt.fs
+				tt.do(newScene(t, tt.opt, max(1, tt.disks)))
+			})
 		})
 	}
 }
@@ -374,14 +386,14 @@ func TestNeverMoreThanTheTruth(t *testing.T) {
 				if w.s.foreign(time.Duration(r.IntN(8)) * ms) {
 					require.True(t, w.strangers, "seed %d: there was no foreign I/O", seed)
 				}
-				require.LessOrEqual(t, w.s.l.foreignBytes(), w.foreign, "seed %d", seed)
+				require.LessOrEqual(t, w.s.w.Foreign(), w.foreign, "seed %d", seed)
 			}
 			w.drain()
 			w.s.foreign(5 * ms)
 			w.s.foreign(5 * ms)
-			require.LessOrEqual(t, w.s.l.foreignBytes(), w.foreign, "seed %d", seed)
+			require.LessOrEqual(t, w.s.w.Foreign(), w.foreign, "seed %d", seed)
 			if !w.pages {
-				require.Equal(t, w.foreign, w.s.l.foreignBytes(), "seed %d", seed)
+				require.Equal(t, w.foreign, w.s.w.Foreign(), "seed %d", seed)
 			}
 		})
 	}
@@ -398,7 +410,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T, r *rand.Rand, strangers, pages bool) *world {
-	w := &world{s: newScene(t, "ext4", Options{}), r: r, strangers: strangers, pages: pages}
+	w := &world{s: newScene(t, Options{FS: "ext4"}, 1), r: r, strangers: strangers, pages: pages}
 	w.s.before = func() { // what was on its way may arrive
 		for range r.IntN(3) {
 			w.arrive()
@@ -480,18 +492,18 @@ func (w *world) drain() {
 
 func TestGivesUpSumsThatDoNotAgree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, "", Options{})   // FUSE over a disk: a daemon reads for us
+		s := newScene(t, Options{}, 1)    // FUSE over a disk: a daemon reads for us
 		for range 2*int(mismatches) + 1 { // half of the time is in gaps, once the first one is known
 			require.False(t, s.foreign(20*ms))
 			s.begin(iopolicy.Read)
 			s.fake.Counters.Read += 64 << 10
 			s.end(iopolicy.Read)
-			mode, _ := s.l.mode()
+			mode, _ := s.w.Mode()
 			require.Equal(t, Checking, mode)
 			s.foreign(5 * ms)
 			s.foreign(5 * ms)
 		}
-		mode, why := s.l.mode()
+		mode, why := s.w.Mode()
 		require.Equal(t, Gaps, mode)
 		require.NotEmpty(t, why)
 		s.begin(iopolicy.Read)
@@ -506,7 +518,7 @@ func TestGivesUpSumsThatDoNotAgree(t *testing.T) {
 func TestRealStrangersDoNotShakeTrust(t *testing.T) {
 	for _, every := range []int{1, 2, 3, 7, 40} { // gaps and operations from one foreign read to the next
 		synctest.Test(t, func(t *testing.T) {
-			s := newScene(t, "ext4", Options{})
+			s := newScene(t, Options{FS: "ext4"}, 1)
 			for i := range 2000 {
 				s.foreign(20 * ms)
 				s.begin(iopolicy.Read)
@@ -518,7 +530,7 @@ func TestRealStrangersDoNotShakeTrust(t *testing.T) {
 					s.fake.Counters.Read += 4096
 				}
 			}
-			mode, _ := s.l.mode()
+			mode, _ := s.w.Mode()
 			require.Equal(t, Exact, mode, "every %d", every)
 		})
 	}
@@ -529,7 +541,7 @@ func TestRealStrangersDoNotShakeTrust(t *testing.T) {
 func TestStrangersAtRandomDoNotShakeTrust(t *testing.T) {
 	for _, perSecond := range []float64{20, 50, 80, 200} {
 		synctest.Test(t, func(t *testing.T) {
-			s, dice := newScene(t, "ext4", Options{}), rand.New(rand.NewPCG(1, 2))
+			s, dice := newScene(t, Options{FS: "ext4"}, 1), rand.New(rand.NewPCG(1, 2))
 			next := time.Now()
 			others := func() {
 				for ; time.Now().After(next); next = next.Add(time.Duration(dice.ExpFloat64() / perSecond * float64(sec))) {
@@ -548,7 +560,7 @@ func TestStrangersAtRandomDoNotShakeTrust(t *testing.T) {
 				others()
 				s.poll(0)
 			}
-			mode, why := s.l.mode()
+			mode, why := s.w.Mode()
 			require.Equal(t, Exact, mode, "%v a second: %s", perSecond, why)
 		})
 	}
@@ -556,8 +568,8 @@ func TestStrangersAtRandomDoNotShakeTrust(t *testing.T) {
 
 func TestReadsThatDoNotArrive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, "", Options{})
-		w := &Watcher{interval: 5 * ms, detector: s.l}
+		s := newScene(t, Options{}, 1)
+		w := s.w
 		every, length := w.NeedsGaps()
 		require.Zero(t, every+length)
 		s.begin(iopolicy.Read)
@@ -583,8 +595,8 @@ func TestReadsThatDoNotArrive(t *testing.T) {
 
 func TestAsksForAGapWhenOwnRequestsHideOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, "ext4", Options{})
-		w := &Watcher{interval: 20 * ms, detector: s.l}
+		s := newScene(t, Options{FS: "ext4", Interval: 20 * ms}, 1)
+		w := s.w
 		s.begin(iopolicy.Read)
 		s.fake.Process.Read += 1 << 20
 		s.fake.Inflight = 3
@@ -606,19 +618,4 @@ func TestAsksForAGapWhenOwnRequestsHideOthers(t *testing.T) {
 		every, _ = w.NeedsGaps()
 		require.Zero(t, every)
 	})
-}
-
-func TestBlindWatcher(t *testing.T) {
-	for _, info := range []device.Info{{Medium: device.Memory}, {Medium: device.SSD, FS: "ext4"},
-		{Medium: device.Remote, FS: "9p"}} {
-		w := Watch(info, Options{})
-		mode, why := w.Mode()
-		require.Equal(t, Blind, mode)
-		require.NotEmpty(t, why)
-		require.Zero(t, w.Look(iopolicy.Moment{At: time.Now()}))
-		every, _ := w.NeedsGaps()
-		require.Zero(t, every)
-		require.Positive(t, w.Interval())
-		w.Close()
-	}
 }
