@@ -325,6 +325,51 @@ func TestForeignFlushesAreNoticed(t *testing.T) {
 	}
 }
 
+// TestForeignReadsBesideOwnPacks: what is forgiven for own writes does not hide others' reads, also on a file system
+// whose late writes are not known.
+func TestForeignReadsBesideOwnPacks(t *testing.T) {
+	testkit.Slow(t)
+	d := newDisk(t, "ext4")
+	d.fill(t, 64, 0)
+	s := newStranger(t)
+	s.does("read", d.path("foreign"), 4096, 0)
+	for _, fs := range []string{"ext4", "unknown"} {
+		g := disk{d.dir, d.dev, d.stat, fs}.watch(t, 5*time.Millisecond, Options{})
+		stop, done := make(chan struct{}), make(chan error)
+		go func() { done <- g.writeOn(d, stop) }()
+		const times = 50
+		seen, _ := noticed(t, g, times, func(i int) {
+			pause(40 * time.Millisecond)
+			s.does("read", d.path("foreign"), 4096, int64(i)*4096)
+		}, 60)
+		close(stop)
+		require.NoError(t, <-done)
+		t.Logf("%s: %d of %d", fs, seen, times)
+		require.GreaterOrEqual(t, 10*seen, 8*times, fs)
+	}
+}
+
+// TestLateWritesAreNoFalseAlarm: the file system commits seconds after own changes, and writes metadata half a minute
+// later.
+func TestLateWritesAreNoFalseAlarm(t *testing.T) {
+	testkit.Slow(t)
+	d := newDisk(t, "ext4")
+	d.fill(t, 1, 1000)
+	run(t, "mount", "-o", "remount,strictatime", d.dir)
+	quietOnce(t, func() *turnstile {
+		g := d.watch(t, 5*time.Millisecond, Options{Touches: true})
+		require.NoError(t, g.pack(d.dir, "pack", 128))
+		require.NoError(t, g.walk(d.dir, 0, 1))
+		was := d.counters(t)
+		for range 20 * testkit.Rounds(8, 8, 45) {
+			pause(50 * time.Millisecond)
+			g.poll(true)
+		}
+		require.Greater(t, d.counters(t).Written, was.Written, "the file system has written")
+		return g
+	})
+}
+
 // noSync returns whether own flushes are in flight, and how many there were.
 func noSync(g *turnstile) (bool, uint64) {
 	g.mu.Lock()

@@ -204,6 +204,11 @@ func TestRules(t *testing.T) {
 			s.write(iopolicy.Write, 128<<10, 192<<10, 1)
 			require.True(s.t, s.foreign(5*ms))
 		}},
+		"read of others while we write": {fs: "f2fs", do: func(s *scene) {
+			s.write(iopolicy.Write, 128<<10, 128<<10, 0)
+			s.fake.Counters.Read += 4096
+			require.True(s.t, s.foreign(5*ms))
+		}},
 		"own flush, and more written than was dirty": {fs: "ext4", do: func(s *scene) {
 			s.write(iopolicy.Write, 1<<20, 1<<20, 0)
 			require.False(s.t, s.foreign(5*ms))

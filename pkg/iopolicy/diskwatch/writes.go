@@ -15,6 +15,9 @@ const (
 	readsPer   = 512  // bytes written for each byte that btrfs threads read: measured 64 KiB for 128 MiB, with reserve
 )
 
+// lasting is how long a commit takes at most, from its first write to its last flush.
+const lasting = time.Second
+
 // DirtyExpiry is for how long a dirty page may stay unwritten: the kernel's default of 30 s, checked every 5 s, and the
 // time of a commit.
 const DirtyExpiry = 41 * time.Second
@@ -169,7 +172,7 @@ func (w *writes) committed(g *sample, opt Options) {
 
 // logOnly reports whether less than a block is the head of the log, or a flush without a write is a checkpoint of it.
 func (w *writes) logOnly(now time.Time, bytes, flushes uint64) bool {
-	if !w.profile.covers || !w.recent(now) || bytes >= block || flushes > 2 {
+	if !w.recent(now) || bytes >= block || flushes > 2 {
 		return false
 	}
 	if bytes > 0 {
@@ -188,7 +191,7 @@ func (w *writes) fileSystemCommit(now time.Time, bytes, flushes uint64) bool {
 		return false
 	}
 	h := &w.profile
-	if !w.commit.began.IsZero() && now.Sub(w.commit.began) < h.commitLasting && w.fits(bytes, flushes) {
+	if !w.commit.began.IsZero() && now.Sub(w.commit.began) < lasting && w.fits(bytes, flushes) {
 		return true
 	}
 	if flushes == 0 && bytes <= w.allowance {
