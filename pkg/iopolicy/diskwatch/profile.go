@@ -17,8 +17,8 @@ import "time"
 // btrfs commits one transaction every 30 s, also after flushes of files: 936 KiB, 61 writes and 2 flushes after six
 // packs, with 32 KiB read by a kernel thread.
 //
-// Other file systems have the widest bounds of writes, and none of reads: with that of btrfs, none of 160 single reads of
-// others was seen beside own packs.
+// Other file systems have the widest bounds of writes, and none of reads: with that of btrfs, none of 160 single reads
+// of others was seen beside own packs.
 type profile struct {
 	after, until time.Duration // age of the oldest change at a commit
 	every        time.Duration // between two commits
