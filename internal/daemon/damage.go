@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/tidemark-backup/tidemark/internal/drill"
 	"github.com/tidemark-backup/tidemark/internal/job"
 	"github.com/tidemark-backup/tidemark/internal/proofs"
 	"github.com/tidemark-backup/tidemark/internal/repo/caches"
@@ -52,8 +53,8 @@ func (s *service) healed(j *live) {
 // learn draws the conclusions about damage from a check or a drill that reached the repository.
 func (s *service) learn(j *live, r *run, result Result, message string) {
 	var summary struct {
-		Errors uint64 `json:"num_errors"`
-		Failed uint64 `json:"failed"`
+		Errors uint64 `json:"num_errors"` // of a check
+		drill.Result
 	}
 	_ = json.Unmarshal(result.Summary, &summary) // what cannot be read stays zero
 	j.Rechecked = r.stepStart

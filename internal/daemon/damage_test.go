@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -8,9 +9,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/drill"
 	"github.com/tidemark-backup/tidemark/internal/job"
 	"github.com/tidemark-backup/tidemark/internal/proofs"
 	"github.com/tidemark-backup/tidemark/internal/record"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 )
 
 // notes returns the notes since the last call.
@@ -61,6 +64,32 @@ func TestDamageStandsUntilACheckFindsItHealed(t *testing.T) {
 		w.started()
 		time.Sleep(time.Hour)
 		require.False(t, slices.Contains(w.started(), "home check"), "no check is due")
+		require.NoError(t, stop())
+	})
+}
+
+// TestAFailedDrillIsDamage: a file that a drill could not restore counts as damage until a check or a drill finds none.
+func TestAFailedDrillIsDamage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, makeJob(t, "home", hourly(), "DRILLEVERY 1h"))
+		line, err := json.Marshal(event.Of("drill", &drill.Result{Files: 20, Failed: 1}))
+		require.NoError(t, err)
+		drilled := Result{ExitCode: 1, Message: "1 of 20 not restored", Summary: line}
+		w.set(func() {
+			w.result = func(s Step) (time.Duration, Result) {
+				if s.Name == "drill" {
+					return time.Minute, drilled
+				}
+				return time.Minute, Result{}
+			}
+		})
+		s, stop := w.orders()
+		time.Sleep(20 * time.Minute)
+		require.Equal(t, "damaged", only(t, s).State)
+		require.Equal(t, "drill: 1 of 20 not restored", only(t, s).Damage)
+		w.set(func() { drilled = Result{} })
+		time.Sleep(time.Hour)
+		require.Empty(t, only(t, s).Damage)
 		require.NoError(t, stop())
 	})
 }
