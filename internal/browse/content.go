@@ -2,12 +2,10 @@ package browse
 
 import (
 	"context"
-	"fmt"
 	"io"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -66,24 +64,12 @@ func writeChunk(ctx context.Context, r Reader, c tree.Chunk, w io.Writer) error 
 	if c.IsHole() {
 		return writeHole(ctx, c.Len, w)
 	}
-	blob, err := loadChunk(ctx, r, c)
+	blob, err := tree.LoadChunk(ctx, r.LoadBlob, c)
 	if err != nil {
 		return err
 	}
 	_, err = w.Write(blob)
 	return err
-}
-
-func loadChunk(ctx context.Context, r Reader, c tree.Chunk) ([]byte, error) {
-	blob, err := r.LoadBlob(ctx, c.ID)
-	if err != nil {
-		return nil, err
-	}
-	if uint64(len(blob)) != c.Len {
-		return nil, fmt.Errorf("blob %s has %d bytes, the file says %d: %w", c.ID.Short(), len(blob), c.Len,
-			format.ErrCorrupt)
-	}
-	return blob, nil
 }
 
 func writeHole(ctx context.Context, length uint64, w io.Writer) error {
@@ -126,7 +112,7 @@ func writeChunks(ctx context.Context, r Reader, n *tree.Node, w io.Writer, holes
 			}
 			if p.blob != nil {
 				g.Go(func() error {
-					blob, err := loadChunk(ctx, r, c)
+					blob, err := tree.LoadChunk(ctx, r.LoadBlob, c)
 					if err == nil {
 						p.blob <- blob
 					}

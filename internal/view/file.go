@@ -109,13 +109,9 @@ func (f *File) readChunk(ctx context.Context, p []byte, at uint64) (int, error) 
 		case <-ctx.Done():
 		}
 	}
-	blob, err := f.from.LoadBlob(ctx, c.ID)
+	blob, err := tree.LoadChunk(ctx, f.from.LoadBlob, c)
 	if err != nil {
 		return 0, err
-	}
-	if uint64(len(blob)) != c.Len {
-		return 0, fmt.Errorf("blob %s has %d bytes, the file says %d: %w", c.ID.Short(), len(blob), c.Len,
-			format.ErrCorrupt)
 	}
 	return copy(p, blob[at-start:]), nil
 }

@@ -297,3 +297,17 @@ func FuzzDecodeListPage(f *testing.F) {
 		require.LessOrEqual(t, len(pg.Chunks)+len(pg.Children), len(p))
 	})
 }
+
+func TestAChunkOfAnotherLengthIsDamaged(t *testing.T) {
+	load := func(context.Context, format.ID) ([]byte, error) { return []byte("abc"), nil }
+	p, err := LoadChunk(t.Context(), load, Chunk{Len: 3})
+	require.NoError(t, err)
+	require.Equal(t, "abc", string(p))
+	for _, other := range []uint64{0, 2, 4} {
+		_, err = LoadChunk(t.Context(), load, Chunk{Len: other})
+		require.ErrorIs(t, err, format.ErrCorrupt)
+	}
+	missing := func(context.Context, format.ID) ([]byte, error) { return nil, format.ErrUnsupported }
+	_, err = LoadChunk(t.Context(), missing, Chunk{})
+	require.ErrorIs(t, err, format.ErrUnsupported)
+}

@@ -102,6 +102,17 @@ func Lookup(ctx context.Context, load Load, root format.ID, name string) (*Node,
 	}
 }
 
+// LoadChunk returns the content of a chunk that is no hole. The error wraps format.ErrCorrupt if its length is another
+// one.
+func LoadChunk(ctx context.Context, load Load, c Chunk) ([]byte, error) {
+	blob, err := load(ctx, c.ID)
+	if err == nil && uint64(len(blob)) != c.Len {
+		return nil, fmt.Errorf("blob %s has %d bytes, the file says %d: %w", c.ID.Short(), len(blob), c.Len,
+			format.ErrCorrupt)
+	}
+	return blob, err
+}
+
 // WalkList visits the chunks of a file in order, page by page. The first error ends the walk.
 func WalkList(ctx context.Context, load Load, root format.ID, visit func(Chunk) error) error {
 	_, _, err := walkList(ctx, load, root, -1, visit)
