@@ -225,12 +225,9 @@ func (s *service) judge(j *live, result Result) {
 	r, now, began := j.run, s.Clock.Now(), j.run.stepStart
 	code := result.ExitCode
 	message := cmp.Or(result.Message, unexplained(code, r.rec.ID))
-	var summary struct { // of a backup or a prune
-		Snapshot string         `json:"snapshot_id"`
-		Sources  []event.Source `json:"sources"`
-		Waits    string         `json:"retention_waits"`
-		Pending  bool           `json:"pending"`
-		Warnings []string       `json:"warnings"`
+	var summary struct {
+		event.BackupSummary
+		Pending bool `json:"pending"` // of a prune
 	}
 	if len(result.Summary) > 0 {
 		_ = json.Unmarshal(result.Summary, &summary) // what cannot be read stays zero
@@ -238,8 +235,8 @@ func (s *service) judge(j *live, result Result) {
 	failed := code != 0
 	switch r.step.Name {
 	case "backup", copyStep:
-		r.backup, r.rec.Snapshot, r.sources = code, summary.Snapshot, summary.Sources
-		r.waits, r.rec.Warnings = summary.Waits, summary.Warnings
+		r.backup, r.rec.Snapshot, r.sources = code, summary.SnapshotID, summary.Sources
+		r.waits, r.rec.Warnings = summary.RetentionWaits, summary.Warnings
 		failed = code != 0 && code != exitIncomplete
 		if r.complete() {
 			j.LastBackup, j.Alerted = now, time.Time{}
