@@ -16,17 +16,20 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/backup/scan"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/dircache"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
 // Reread is what the re-read after a snapshot found: see Again.
 type Reread struct {
-	Files, Bytes uint64
-	Took         time.Duration
-	Differing    []string // paths of files that differ from the snapshot although their change time is the same
-	Unreadable   []error
-	Protected    format.ID // a snapshot with the tag repo.Protected that holds the old content of Differing
+	Files      uint64       `json:"files"` // reread
+	Bytes      uint64       `json:"bytes"`
+	Seconds    float64      `json:"seconds"`                     // not part of `total_duration`
+	Unreadable []string     `json:"unreadable"`                  // lists: errors
+	Differing  []event.Path `json:"differing"`                   // files with other content but the same change time
+	Old        format.ID    `json:"old_snapshot,omitzero"`       // compared with, if files differ
+	Protected  format.ID    `json:"protected_snapshot,omitzero"` // keeps the old content until removed by ID
 }
 
 // RereadOptions schedules the re-read.
@@ -129,7 +132,8 @@ func RereadShare(ctx context.Context, r *repo.Repository, job *Job, out *Outcome
 	if !opt.Boot.Known() {
 		opt.Boot = sysinfo.ThisBoot()
 	}
-	s := &share{ctx: ctx, repo: r, job: job, out: out, cache: cache, now: opt.Now, report: &Reread{}}
+	s := &share{ctx: ctx, repo: r, job: job, out: out, cache: cache, now: opt.Now,
+		report: &Reread{Unreadable: []string{}, Differing: []event.Path{}}}
 	if err := s.load(opt); err != nil {
 		return nil, err
 	}
@@ -140,8 +144,9 @@ func RereadShare(ctx context.Context, r *repo.Repository, job *Job, out *Outcome
 		read = s.readAll
 	}
 	readErr := read()
-	s.report.Took = time.Since(start)
-	if len(s.report.Differing) > 0 {
+	s.report.Seconds = time.Since(start).Seconds()
+	if len(s.differing) > 0 {
+		s.report.Old = out.ID
 		if err := s.protect(); err != nil {
 			return s.report, err
 		}
@@ -172,6 +177,8 @@ type share struct {
 	total  uint64        // cost of all files of the snapshot
 	walked bool
 	report *Reread
+
+	differing []string // those of the report, relative to the root
 }
 
 // load reads the state from the cache and adds this run to it.
@@ -268,10 +275,13 @@ func (s *share) walk(part reread.Part) (reread.Result, error) {
 	})
 	r := s.report
 	r.Files, r.Bytes = r.Files+found.Files, r.Bytes+found.Bytes
-	r.Unreadable = append(r.Unreadable, found.Unreadable...)
+	for _, err := range found.Unreadable {
+		r.Unreadable = append(r.Unreadable, err.Error())
+	}
 	for _, name := range found.Differing {
-		if !slices.Contains(r.Differing, name) {
-			r.Differing = append(r.Differing, name)
+		if !slices.Contains(s.differing, name) {
+			s.differing = append(s.differing, name)
+			r.Differing = append(r.Differing, event.NewPath("/"+name))
 		}
 	}
 	return found, err
@@ -279,13 +289,12 @@ func (s *share) walk(part reread.Part) (reread.Result, error) {
 
 // protect keeps the old content of the files that differ, and has the next backup read them.
 func (s *share) protect() error {
-	differing := s.report.Differing
-	protected, err := protect(context.WithoutCancel(s.ctx), s.repo, s.job, s.out, differing)
+	protected, err := protect(context.WithoutCancel(s.ctx), s.repo, s.job, s.out, s.differing)
 	if err != nil {
-		return fmt.Errorf("protect the old content of %s: %w", differing[0], err)
+		return fmt.Errorf("protect the old content of %s: %w", s.differing[0], err)
 	}
 	s.report.Protected = protected
-	return s.cache.SetValue("differing "+s.job.cacheKey(), []byte(strings.Join(differing, "\x00")))
+	return s.cache.SetValue("differing "+s.job.cacheKey(), []byte(strings.Join(s.differing, "\x00")))
 }
 
 // protect saves a snapshot of the same tree that forget drops only by its ID.

@@ -24,8 +24,9 @@ func (t tunable) Apply(s tune.Setting, seen tune.Sample) {
 	t.flow.deps.session.Adjust(s.Uploads, s.Level)
 	now := report.PoolSizes{Readers: s.Readers, Compressors: s.Compressors, Uploads: s.Uploads, Level: s.Level}
 	if took := seen.Elapsed.Seconds(); took > 0 {
-		now.Bottleneck, now.Speed = seen.Bottleneck().String(), seen.Work/took
-		now.Starved, now.Blocked, now.Busy = seen.Starved, seen.Blocked, seen.Busy
+		speed := seen.Work / took
+		now.Bottleneck, now.Speed = seen.Bottleneck().String(), &speed
+		now.Starved, now.Blocked, now.Busy = &seen.Starved, &seen.Blocked, &seen.Busy
 	}
 	t.flow.deps.ledger.Resized(now)
 }

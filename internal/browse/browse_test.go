@@ -202,7 +202,7 @@ func TestDiff(t *testing.T) {
 	visit := func(c browse.Change) error {
 		require.Equal(t, c.Status&browse.Added != 0, c.Old == nil)
 		require.Equal(t, c.Status&browse.Removed != 0, c.New == nil)
-		got = append(got, c.Status.String()+" "+c.Path)
+		got = append(got, c.Status.String()+" "+c.Exact())
 		return nil
 	}
 	s, err := browse.Diff(t.Context(), c, rootA, rootB, browse.DiffOptions{Metadata: true}, visit)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/store"
 )
 
@@ -34,14 +35,6 @@ func ParsePrices(text string) (Prices, error) {
 	return p, nil
 }
 
-// Run is what a run of one kind costs at the present size of a repository.
-type Run struct {
-	Name     string
-	Requests report.Requests
-	Out      uint64 // bytes that are read
-	Cost     float64
-}
-
 const (
 	listed = 1000    // objects in an answer to LIST
 	gb     = 1e9     // bytes
@@ -63,7 +56,7 @@ func (s *Statistics) Month(p Prices) float64 {
 // Runs estimates what a backup that finds nothing changed, check --read-data, and a restore of all data cost, without a
 // cache. Its numbers were compared with runs over a bucket of 57 MiB only, by TestRequests. s must be of the mode
 // WholeRepository.
-func (s *Statistics) Runs(p Prices) []Run {
+func (s *Statistics) Runs(p Prices) []event.RunCost {
 	files, lists := map[store.Kind]KindSize{}, uint64(1) // packs have two folders
 	for _, k := range s.Kinds {
 		files[k.Kind] = k
@@ -72,7 +65,7 @@ func (s *Statistics) Runs(p Prices) []Run {
 	packs, index, snapshots := files[store.Pack], files[store.Index], files[store.Snapshot]
 	more := index.Files/listed + snapshots.Files/listed
 	read := index.Bytes + snapshots.Bytes + packs.Bytes
-	runs := []Run{
+	runs := []event.RunCost{
 		{Name: "unchanged backup", Requests: report.Requests{Put: backupPuts + backupLists + more, Get: backupGets,
 			Delete: backupDeletes}},
 		{Name: "check --read-data", Out: read, Requests: report.Requests{Put: lists,

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
@@ -36,11 +37,16 @@ func (s Status) String() string {
 	return string(b)
 }
 
+// MarshalText makes a status a string in JSON.
+func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
 // Change is one object that differs. Old is nil if it was added, New if it was removed.
 type Change struct {
-	Path     string
-	Status   Status
-	Old, New *tree.Node
+	// `+` added, `-` removed, `T` type; or of `M` content, `U` metadata, `?` content at equal size and times
+	Status Status `json:"modifier"`
+	event.Path
+	Old *tree.Node `json:"-"`
+	New *tree.Node `json:"-"`
 }
 
 // DiffOptions select which differences are reported.
@@ -242,7 +248,7 @@ func (d *differ) item(set *blobSet, n *tree.Node) item {
 
 // only handles an object that only one side has: exactly one of old and new has a node.
 func (d *differ) only(ctx context.Context, at string, old, new item) error {
-	c := Change{Path: at, Status: Added, Old: old.Node, New: new.Node}
+	c := Change{Path: event.NewPath(at), Status: Added, Old: old.Node, New: new.Node}
 	n, side, set := new.Node, &d.stats.Added, &d.new
 	if n == nil {
 		c.Status, n, side, set = Removed, old.Node, &d.stats.Removed, &d.old
@@ -291,7 +297,7 @@ func (d *differ) bothChunks(ctx context.Context, at string, old, new *tree.Node)
 
 // pair handles an object that both sides have under one name.
 func (d *differ) pair(ctx context.Context, at string, old, new item) error {
-	c := Change{Path: at, Old: old.Node, New: new.Node}
+	c := Change{Path: event.NewPath(at), Old: old.Node, New: new.Node}
 	switch {
 	case new.Type == 0: // live, and could not be read
 		return nil

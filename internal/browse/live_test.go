@@ -28,7 +28,7 @@ func live(t *testing.T, r browse.Reader, root format.ID, at string, opt browse.D
 	var got []string
 	pair := browse.Pair{Old: old, Source: at, Path: at, At: "/"}
 	s, err := browse.DiffLive(t.Context(), r, []browse.Pair{pair}, opt, l, func(c browse.Change) error {
-		got = append(got, c.Status.String()+" "+c.Path)
+		got = append(got, c.Status.String()+" "+c.Exact())
 		return nil
 	})
 	require.NoError(t, err)
@@ -65,7 +65,7 @@ func TestDiffLiveIsDiff(t *testing.T) {
 	rootA, rootB := save(t, r, a), save(t, r, b)
 	var want []string
 	stats, err := browse.Diff(t.Context(), r, rootA, rootB, browse.DiffOptions{}, func(c browse.Change) error {
-		want = append(want, (c.Status&^browse.Silent).String()+" "+c.Path)
+		want = append(want, (c.Status&^browse.Silent).String()+" "+c.Exact())
 		return nil
 	})
 	require.NoError(t, err)
@@ -128,7 +128,7 @@ func TestDiffLiveBelowASource(t *testing.T) {
 		pair := browse.Pair{Old: old, Source: source, Path: filepath.Join(source, path), At: "/"}
 		_, err = browse.DiffLive(t.Context(), r, []browse.Pair{pair}, browse.DiffOptions{},
 			browse.Live{Rules: b.Compile()}, func(c browse.Change) error {
-				got = append(got, c.Status.String()+" "+c.Path)
+				got = append(got, c.Status.String()+" "+c.Exact())
 				return nil
 			})
 		return got, err
@@ -160,7 +160,7 @@ func TestDiffLiveEndsWhenStopped(t *testing.T) {
 	_, err = browse.DiffLive(ctx, r, []browse.Pair{pair}, browse.DiffOptions{}, browse.Live{
 		Skip:    func(uint64, uint64) bool { cancel(); return false },
 		Problem: func(path string, err error) { t.Errorf("%s: %v", path, err) },
-	}, func(c browse.Change) error { t.Errorf("%s %s", c.Status, c.Path); return nil })
+	}, func(c browse.Change) error { t.Errorf("%s %s", c.Status, c.Exact()); return nil })
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -182,7 +182,7 @@ func TestDiffLiveFromTheRoot(t *testing.T) {
 		browse.DiffOptions{}, browse.Live{
 			Rules:   b.Compile(),
 			Problem: func(path string, err error) { t.Errorf("%s: %v", path, err) },
-		}, func(c browse.Change) error { found = append(found, c.Status.String()+c.Path); return nil })
+		}, func(c browse.Change) error { found = append(found, c.Status.String()+c.Exact()); return nil })
 	require.NoError(t, err)
 	require.Equal(t, []string{"+/proc"}, found)
 }

@@ -22,7 +22,7 @@ func TestUnreadLiveFilesAreNoDifference(t *testing.T) {
 	defer parent.Release()
 	var problems []string
 	s := &liveSide{Live: Live{Problem: func(path string, _ error) { problems = append(problems, path) }}}
-	d := &differ{live: s, visit: func(c Change) error { t.Errorf("%s %s", c.Status, c.Path); return nil }}
+	d := &differ{live: s, visit: func(c Change) error { t.Errorf("%s %s", c.Status, c.Exact()); return nil }}
 	long := strings.Repeat("x", 300) // no system opens it, not even for root
 	old := content(func(context.Context, *error) iter.Seq[item] {
 		return func(yield func(item) bool) { yield(item{Node: &tree.Node{Name: "old", Type: tree.File}}) }

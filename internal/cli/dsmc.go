@@ -18,6 +18,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
 
@@ -321,13 +322,14 @@ func (a *app) dsmcFilespaces(ctx context.Context, command *dsmc.Command) error {
 		spaces := &output.FileSpaces{Layout: layout}
 		for name, last := range found {
 			if len(command.Args) == 0 || slices.Contains(command.Args, name) {
-				spaces.List = append(spaces.List, output.FileSpace{Name: name, Type: typeAt(mounts, name), Last: last})
+				spaces.List = append(spaces.List, output.FileSpace{Path: event.NewPath(name), Type: typeAt(mounts, name),
+					Last: last})
 			}
 		}
 		if len(spaces.List) == 0 {
 			return errNoMatch
 		}
-		slices.SortFunc(spaces.List, func(a, b output.FileSpace) int { return strings.Compare(a.Name, b.Name) })
+		slices.SortFunc(spaces.List, func(a, b output.FileSpace) int { return strings.Compare(a.Exact(), b.Exact()) })
 		return a.print.Print(spaces)
 	})
 }

@@ -44,8 +44,8 @@ func (a *app) dsmcVersions(ctx context.Context, command *dsmc.Command) error {
 		first := true
 		for _, s := range specs {
 			err := eachVersion(ctx, r, list, s, command, func(v browse.Version, stored time.Time) error {
-				record := &output.FileVersion{Version: v, Stored: stored, Layout: layout, First: first}
-				first = false
+				record := output.NewFileVersion(&v, stored, layout)
+				record.First, first = first, false
 				return a.print.Print(record)
 			})
 			if err != nil {
@@ -221,8 +221,7 @@ func (a *app) dsmcPick(ctx context.Context, r *repo.Repository, s dsmc.Spec, com
 		}
 		all = append(all, v)
 		var line strings.Builder
-		record := &output.FileVersion{Version: v, Stored: stored, Layout: layout}
-		err := record.Text(&line)
+		err := output.NewFileVersion(&v, stored, layout).Text(&line)
 		terminal.Say(fmt.Sprintf("%4d %s", len(all), line.String()))
 		return err
 	})

@@ -19,6 +19,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/restore"
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
@@ -174,7 +175,7 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 	par := a.spec.Parallel(sysinfo.CPUCount(), options.Media{}).Workers
 	if f.dryRun && a.spec.Output().Verbose > 0 {
 		what.Planned = func(path, what, why string) {
-			_ = a.print.Print(&output.Would{Path: path, What: what, Why: why})
+			_ = a.print.Print(&output.Would{Path: event.NewPath(path), What: what, Why: why})
 		}
 	}
 	result, err := restore.Run(ctx, r, what, to, restore.Parallel{Workers: max(par.Readers, par.Compressors)}, l)

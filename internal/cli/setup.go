@@ -390,14 +390,14 @@ func (s *setupRun) readBack() error {
 	}
 	s.spec = spec
 	s.result.Plain = slices.Equal(slices.Sorted(slices.Values(spec.Domain())),
-		slices.Sorted(slices.Values(s.result.Sources)))
+		slices.Sorted(slices.Values(s.result.Answers.Sources)))
 	return nil
 }
 
 // test tests the target, or the folder in which it will be made.
 func (s *setupRun) test(ctx context.Context) error {
 	if source := ""; s.dialog == nil && !s.at.OnServer() {
-		if source = setup.SameDisk(s.system, s.at.Folder, s.result.Sources); source != "" {
+		if source = setup.SameDisk(s.system, s.at.Folder, s.result.Answers.Sources); source != "" {
 			s.print.Note("warning: the repository is on the " + setup.OnSameDisk(source))
 		}
 	}

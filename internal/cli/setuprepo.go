@@ -260,7 +260,7 @@ func (s *setupRun) firstBackup(ctx context.Context) error {
 	if s.result.Plain {
 		return s.backup(ctx, &backupFlags{}, nil)
 	}
-	return s.backup(ctx, &backupFlags{}, s.result.Sources)
+	return s.backup(ctx, &backupFlags{}, s.result.Answers.Sources)
 }
 
 // newest returns the newest snapshot of this machine with the same sources; nil: there is none.
@@ -270,7 +270,7 @@ func (s *setupRun) newest(ctx context.Context) (found *repo.Listed, err error) {
 		if err != nil {
 			return err
 		}
-		want := slices.Sorted(slices.Values(s.result.Sources))
+		want := slices.Sorted(slices.Values(s.result.Answers.Sources))
 		for i := range all {
 			one := &all[i]
 			if one.Err == nil && !one.Snapshot.Partial && one.Snapshot.Host == hostName() &&

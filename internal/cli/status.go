@@ -110,7 +110,7 @@ func (a *app) addMachines(ctx context.Context, s *output.Status) (err error) {
 			s.Problems = append(s.Problems, fmt.Sprintf("snapshot %s: %v", listed[i].ID.Short(), listed[i].Err))
 		}
 	}
-	s.Verdict = output.Verdict(&s.Overview, limit, s.Now)
+	s.Verdict = output.Verdict(&s.Overview, &s.Proven, limit, s.Now)
 	return nil
 }
 

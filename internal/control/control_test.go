@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
@@ -133,7 +134,7 @@ func TestAJobIsShownAndChanged(t *testing.T) {
 	start := time.Now().Round(0)
 	state := &event.Status{Type: "status", Phase: "scanning", FilesDone: 3, BytesDone: 9}
 	state.Gates = []event.Gate{{Device: "sda", Medium: "ssd", State: "waiting", Asleep: [4]float64{3: 1.5},
-		Windows: [4]uint64{5, 1}, Blamed: []event.Process{{PID: 42, Name: "make"}}}}
+		Windows: [4]uint64{5, 1}, Blamed: []report.Process{{PID: 42, Name: "make"}}}}
 	want := Status{Job: "backup", Sources: []string{"/home"}, Repository: "/srv/backup", Start: start, Status: state}
 	j := &job{client: iopolicy.Throttle, notes: []string{"nice stays 10"}, status: want}
 	stop := begin(t, dir, j, usualLimits())

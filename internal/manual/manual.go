@@ -103,9 +103,9 @@ func DefaultDir(env func(string) (string, bool), uid int) string {
 
 // Installed describes installed man pages.
 type Installed struct {
-	Dir       string // of the pages
-	Pages     int
-	NotInPath bool // man(1) does not search the manual that Dir belongs to
+	Dir    string `json:"directory"` // where the man pages are
+	Pages  int    `json:"pages"`     // their number
+	InPath bool   `json:"in_path"`   // false if `man` does not search the folder
 }
 
 // Install writes the man pages into folder man1 of the manual base.
@@ -118,7 +118,7 @@ func Install(ctx context.Context, root *cobra.Command, base string, date time.Ti
 	if err := WriteRoff(root, done.Dir, date); err != nil {
 		return nil, err
 	}
-	done.NotInPath = notSearched(ctx, base)
+	done.InPath = searched(ctx, base)
 	return done, nil
 }
 
@@ -133,18 +133,18 @@ func pages(c *cobra.Command) int {
 	return n
 }
 
-// notSearched reports that manpath(1) knows the search path of man(1) and base is missing there.
-func notSearched(ctx context.Context, base string) bool {
+// searched reports false if manpath(1) knows the search path of man(1) and base is missing there.
+func searched(ctx context.Context, base string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "manpath").Output()
 	if err != nil {
-		return false // no man(1), or one without manpath(1)
+		return true // no man(1), or one without manpath(1)
 	}
 	for _, dir := range filepath.SplitList(strings.TrimSpace(string(out))) {
 		if filepath.Clean(dir) == base {
-			return false
+			return true
 		}
 	}
-	return true
+	return false
 }

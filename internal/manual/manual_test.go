@@ -49,15 +49,15 @@ func fakeManpath(t *testing.T, script string) {
 func TestInstall(t *testing.T) {
 	base := filepath.Join(t.TempDir(), "share", "man")
 	date := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
-	for script, notInPath := range map[string]bool{
-		"echo /usr/share/man:" + base: false,
-		"echo /usr/share/man":         true,
-		"exit 1":                      false,
+	for script, inPath := range map[string]bool{
+		"echo /usr/share/man:" + base: true,
+		"echo /usr/share/man":         false,
+		"exit 1":                      true,
 	} {
 		fakeManpath(t, script)
 		done, err := Install(t.Context(), commands(), base, date)
 		require.NoError(t, err)
-		require.Equal(t, &Installed{Dir: base + "/man1", Pages: 3, NotInPath: notInPath}, done, script)
+		require.Equal(t, &Installed{Dir: base + "/man1", Pages: 3, InPath: inPath}, done, script)
 	}
 	there, err := os.ReadDir(filepath.Join(base, "man1"))
 	require.NoError(t, err)

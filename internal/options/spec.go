@@ -287,8 +287,8 @@ func (s *Spec) File() string { return s.file }
 // Effective is the effective value of one option, for listings.
 type Effective struct {
 	Name   string `json:"name"`
-	Value  string `json:"value"`
-	Origin string `json:"origin"` // "default", "file:line", an environment variable or a flag
+	Value  string `json:"value"`  // in effect
+	Origin string `json:"source"` // `default`, environment, file and line, or flag
 }
 
 // Effective lists the options in the order of the table, a list with a row per element, then the include and exclude

@@ -43,27 +43,27 @@ type Entry struct {
 
 // Drill is a restore of sampled files.
 type Drill struct {
-	At       time.Time // zero: there was none
-	Snapshot format.ID
-	Files    uint64 // restored and compared with their hashes
-	Live     uint64 // of these, also compared with the unchanged file on this machine
-	Failed   uint64
+	At       time.Time `json:"last_drill,omitzero"` // last restore sample
+	Snapshot format.ID `json:"drill_snapshot,omitzero"`
+	Files    uint64    `json:"drill_files"` // as in `drill`
+	Live     uint64    `json:"drill_files_compared_live"`
+	Failed   uint64    `json:"drill_files_failed"`
 }
 
 // Damage is what the last check found.
 type Damage struct {
-	At       time.Time
-	Problems uint64 // 0: none
+	Problems uint64    `json:"problems,omitempty"`      // of the last check
+	At       time.Time `json:"problems_found,omitzero"` // when it ended
 }
 
-// Summary summarises the record for the whole repository.
+// Summary summarises the record for the whole repository. A time is zero if there was no such check or sample.
 type Summary struct {
-	Checked  time.Time // when the last check that read data ended; zero: there was none
-	Packs    uint64    // that existed then
-	Unproven uint64    // of these, never read back
-	Since    time.Time // all others were proven then or later
-	Drill    Drill
-	Damage   Damage
+	Checked  time.Time `json:"last_check,omitzero"` // last check that read data, as in its summary
+	Packs    uint64    `json:"packs"`
+	Unproven uint64    `json:"packs_unverified"`
+	Since    time.Time `json:"verified_since,omitzero"`
+	Drill
+	Damage
 }
 
 // Record is the content of the file.
@@ -86,7 +86,7 @@ func (r *Record) Sum() {
 		}
 	}
 	if oldest > 0 {
-		r.Since = time.Unix(int64(oldest), 0)
+		r.Since = moment(int64(oldest))
 	}
 }
 
@@ -110,7 +110,7 @@ func moment(s int64) time.Time {
 	if s == 0 {
 		return time.Time{}
 	}
-	return time.Unix(s, 0)
+	return time.Unix(s, 0).UTC()
 }
 
 func (r *Record) header() []byte {

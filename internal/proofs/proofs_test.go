@@ -13,8 +13,8 @@ import (
 
 func sample() *Record {
 	r := &Record{Turn: 7, Entries: []Entry{{format.ID{1}, 100, 6}, {format.ID{2}, 0, 7}, {format.ID{3}, 90, 5}}}
-	r.Checked = time.Unix(200, 0)
-	r.Drill = Drill{At: time.Unix(150, 0), Snapshot: format.ID{9}, Files: 3, Live: 2, Failed: 1}
+	r.Checked = time.Unix(200, 0).UTC()
+	r.Drill = Drill{At: time.Unix(150, 0).UTC(), Snapshot: format.ID{9}, Files: 3, Live: 2, Failed: 1}
 	r.Sum()
 	return r
 }
@@ -28,7 +28,7 @@ func TestRecord(t *testing.T) {
 	want := sample()
 	require.EqualValues(t, 3, want.Packs)
 	require.EqualValues(t, 1, want.Unproven)
-	require.Equal(t, time.Unix(90, 0), want.Since)
+	require.Equal(t, time.Unix(90, 0).UTC(), want.Since)
 	require.NoError(t, want.Write(dir))
 	got, err := Read(dir)
 	require.NoError(t, err)
@@ -46,7 +46,7 @@ func TestRecord(t *testing.T) {
 	got, err = Read(dir)
 	require.NoError(t, err)
 	require.Equal(t, want.Entries, got.Entries)
-	require.Equal(t, time.Unix(300, 0), got.Drill.At)
+	require.Equal(t, time.Unix(300, 0).UTC(), got.Drill.At)
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, left, 1)

@@ -13,6 +13,7 @@ package repair
 
 import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
@@ -36,8 +37,9 @@ const MaxLosses = 1000
 
 // Loss is one object of a snapshot that lost its content or a part of it.
 type Loss struct {
-	Snapshot format.ID
-	Path     string
+	// snapshot with a file or folder that lost data; its path, `/` for an unreadable snapshot
+	Snapshot format.ID `json:"snapshot_id"`
+	event.Path
 }
 
 // Losses are what snapshots have lost.
@@ -51,7 +53,7 @@ func (l *Losses) add(snapshot format.ID, path string) {
 		l.More++
 		return
 	}
-	l.List = append(l.List, Loss{snapshot, path})
+	l.List = append(l.List, Loss{snapshot, event.NewPath(path)})
 }
 
 // Count is how many there are.

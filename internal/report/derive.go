@@ -3,13 +3,13 @@ package report
 import "time"
 
 // Derived holds the figures of a session report that are computed from counters, by TSM's formulas. The ratios are
-// parts of 1 and not defined (0) where their denominator is zero.
+// parts of 1, not defined (0) where their denominator is zero, and negative if the overhead was larger than the gain.
 type Derived struct {
-	Moved          uint64        // bytes over the wire: sent (backup) or received, retries included
-	TransferTime   time.Duration // summed over all sessions
-	CompressedBy   float64       // 1 - transferred / processed; negative if the overhead was larger than the gain
-	DedupReduction float64       // 1 - after / before deduplication
-	TotalReduction float64       // 1 - transferred / inspected
+	Moved          uint64        `json:"-"`                       // bytes over the wire: sent (backup) or received
+	TransferTime   time.Duration `json:"-"`                       // summed over all sessions
+	CompressedBy   float64       `json:"compressed_by"`           // 1 - transferred / processed
+	DedupReduction float64       `json:"deduplication_reduction"` // 1 - after / before deduplication
+	TotalReduction float64       `json:"total_data_reduction"`    // 1 - transferred / inspected
 }
 
 // Derive computes the figures that follow from the counters.

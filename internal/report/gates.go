@@ -59,12 +59,12 @@ func (s GateState) Key() string {
 	return "unknown"
 }
 
-// Process is a process that used a device.
+// Process is a process that used a device. Its name is from the system and may have any bytes.
 type Process struct {
-	PID   int
-	Name  string // from the system: any bytes
-	Bytes uint64 // that it moved while it was watched
-	Peer  bool   // another run of tidemark
+	PID   int    `json:"pid"` // process
+	Name  string `json:"name"`
+	Bytes uint64 `json:"bytes"`              // its I/O
+	Peer  bool   `json:"tidemark,omitempty"` // true for another run of tidemark
 }
 
 // String returns the program with its process ID, "fio 1234"; "another tidemark (1234)" for a peer.

@@ -17,7 +17,7 @@ func TestResized(t *testing.T) {
 		}
 		got := l.Snapshot().PoolSizes
 		require.Len(t, got, mostSizes)
-		require.Equal(t, PoolSizes{Since: 3 * time.Second, Readers: 3}, got[0], "those before are forgotten")
+		require.Equal(t, PoolSizes{Since: 3, Readers: 3}, got[0], "those before are forgotten")
 		require.Equal(t, mostSizes+2, got[mostSizes-1].Readers)
 	})
 }

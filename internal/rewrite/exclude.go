@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/rules"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -20,7 +21,12 @@ const keptSums = 1 << 16
 const keptWhole = 1 << 20
 
 // Counts is what a snapshot leaves out.
-type Counts struct{ Files, Dirs, Others, Bytes uint64 }
+type Counts struct {
+	Files  uint64 `json:"files"` // below it
+	Dirs   uint64 `json:"dirs"`
+	Others uint64 `json:"others"`
+	Bytes  uint64 `json:"bytes"`
+}
 
 // Objects is the number of objects.
 func (c *Counts) Objects() uint64 { return c.Files + c.Dirs + c.Others }
@@ -44,9 +50,9 @@ func (c *Counts) node(n *tree.Node) {
 
 // Excluded is an object that matches, with everything in it.
 type Excluded struct {
-	Snapshot format.ID
-	Path     string
-	Type     tree.Type
+	Snapshot format.ID `json:"snapshot_id"` // the original
+	event.Path
+	Type tree.Type `json:"-"`
 	Counts
 }
 
@@ -189,7 +195,7 @@ func damaged(err error, path string) error {
 
 // leaveOut counts an object with everything in it and reports it.
 func (x *excluder) leaveOut(ctx context.Context, path string, n *tree.Node) error {
-	e := Excluded{Snapshot: x.snapshot, Path: path, Type: n.Type}
+	e := Excluded{Snapshot: x.snapshot, Path: event.NewPath(path), Type: n.Type}
 	e.node(n)
 	if n.Type == tree.Dir {
 		in, err := x.sum(ctx, n.Subtree)

@@ -19,10 +19,11 @@ const (
 
 // Probe is one property that was tested.
 type Probe struct {
-	Name     string // one or two words
-	Result   Result
-	Evidence string // what was observed, a sentence
-	Remedy   string // what tidemark does about it, or what the user can do; "": nothing
+	Name     string `json:"name"` // one or two words
+	Result   Result `json:"result"`
+	Evidence string `json:"evidence"` // what was observed, a sentence
+	// what tidemark does about it, or what the user can do; "": nothing
+	Remedy string `json:"remedy,omitempty"`
 }
 
 // Verdict is the result of all probes.

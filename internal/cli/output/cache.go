@@ -13,9 +13,9 @@ import (
 // Cache is a cache folder and what became of it.
 type Cache struct {
 	caches.Cache
-	Gone    bool // the repository is not there now
-	Old     bool // unused for the time after which --cleanup removes it
-	Removed bool // in a dry run: would be
+	Gone    bool `json:"repository_gone"` // the repository is not there now
+	Old     bool `json:"-"`               // unused for the time after which --cleanup removes it
+	Removed bool `json:"removed"`         // in a dry run: would be
 }
 
 // Caches is a list of cache folders.
@@ -74,13 +74,10 @@ func (c *Caches) Text(w io.Writer) error {
 
 // Events returns a record for each cache.
 func (c *Caches) Events() (all []any) {
-	for i := range c.List {
-		one := &c.List[i]
-		path, _ := event.Escape(one.Path)
-		location, _ := event.Escape(one.Location)
-		all = append(all, &event.Cache{Type: "cache", Repository: one.Repository, Path: path, Location: location,
-			Bytes: one.Bytes,
-			Used:  one.Used, InUse: one.InUse, Gone: one.Gone, Removed: one.Removed})
+	for _, one := range c.List {
+		one.Path, _ = event.Escape(one.Path)
+		one.Location, _ = event.Escape(one.Location)
+		all = append(all, event.Of("cache", &one))
 	}
 	return all
 }

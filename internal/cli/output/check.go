@@ -140,18 +140,18 @@ func (c *Check) Events() []any {
 		}
 	}
 	if p := &c.Result.Proven; !p.Checked.IsZero() {
-		s.Unproven, s.Since = &p.Unproven, stamped(p.Since)
+		s.Unproven, s.Since = &p.Unproven, p.Since
 	}
 	return []any{event.Of("summary", s)}
 }
 
 // CheckSummary ends a check.
 type CheckSummary struct {
-	NumErrors   uint64     `json:"num_errors"`           // problems, each an `error`
-	BrokenPacks []string   `json:"broken_packs"`         // list
-	RepairIndex bool       `json:"suggest_repair_index"` // true if that would help
-	Prune       bool       `json:"suggest_prune"`
-	Unproven    *uint64    `json:"packs_unverified,omitempty"` // packs never read back by a check on this machine
-	Since       *time.Time `json:"verified_since,omitempty"`   // all others were, at this time or later
+	NumErrors   uint64    `json:"num_errors"`           // problems, each an `error`
+	BrokenPacks []string  `json:"broken_packs"`         // list
+	RepairIndex bool      `json:"suggest_repair_index"` // true if that would help
+	Prune       bool      `json:"suggest_prune"`
+	Unproven    *uint64   `json:"packs_unverified,omitempty"` // packs never read back by a check on this machine
+	Since       time.Time `json:"verified_since,omitzero"`    // all others were, at this time or later
 	event.Ending
 }

@@ -11,9 +11,10 @@ import (
 
 // Created is a new repository.
 type Created struct {
-	ID, Place   string
-	RecoveryKey string
-	KeyFile     string // of this machine; "" for none
+	ID          string `json:"id"`                     // 32 digits
+	Place       string `json:"repository"`             // location
+	RecoveryKey string `json:"recovery_key,omitempty"` // shown only here
+	KeyFile     string `json:"-"`                      // of this machine; "" for none
 }
 
 // Text writes where it is.
@@ -27,8 +28,9 @@ func (c *Created) Text(w io.Writer) error {
 
 // Events returns the record with the recovery key: nothing else shows it to a script.
 func (c *Created) Events() []any {
-	place, _ := event.Escape(c.Place)
-	return []any{&event.Initialized{Type: "initialized", ID: c.ID, Repository: place, Recovery: c.RecoveryKey}}
+	shown := *c
+	shown.Place, _ = event.Escape(c.Place)
+	return []any{event.Of("initialized", &shown)}
 }
 
 // Block sets the recovery key off from everything around it.
@@ -51,7 +53,10 @@ func recoveryBlock(key string) string {
 }
 
 // Recovery is a recovery key that took the place of earlier ones.
-type Recovery struct{ ID, Key string }
+type Recovery struct {
+	ID  string `json:"repository_id"`
+	Key string `json:"recovery_key"`
+}
 
 // Text reports the change.
 func (r *Recovery) Text(w io.Writer) error {
@@ -60,19 +65,15 @@ func (r *Recovery) Text(w io.Writer) error {
 }
 
 // Events returns a record with the key.
-func (r *Recovery) Events() []any {
-	return []any{struct {
-		Type string `json:"message_type"` // "recovery_key"
-		ID   string `json:"repository_id"`
-		Key  string `json:"recovery_key"`
-	}{"recovery_key", r.ID, r.Key}}
-}
+func (r *Recovery) Events() []any { return []any{event.Of("recovery_key", r)} }
 
 // Block sets the key off.
 func (r *Recovery) Block() string { return recoveryBlock(r.Key) }
 
 // Confirmed is a recovery key whose owner proved to have it.
-type Confirmed struct{ ID string }
+type Confirmed struct {
+	ID string `json:"repository_id"`
+}
 
 // Text reports it.
 func (c *Confirmed) Text(w io.Writer) error {
@@ -81,9 +82,4 @@ func (c *Confirmed) Text(w io.Writer) error {
 }
 
 // Events returns the record.
-func (c *Confirmed) Events() []any {
-	return []any{struct {
-		Type string `json:"message_type"` // "recovery_confirmed"
-		ID   string `json:"repository_id"`
-	}{"recovery_confirmed", c.ID}}
-}
+func (c *Confirmed) Events() []any { return []any{event.Of("recovery_confirmed", c)} }

@@ -16,7 +16,7 @@ type Change struct{ browse.Change }
 
 // Text writes the status and the path, a directory with a slash.
 func (c *Change) Text(w io.Writer) error {
-	path := human.Printable(c.Path)
+	path := human.Printable(c.Exact())
 	if n := c.New; n != nil && n.Type == tree.Dir || n == nil && c.Old.Type == tree.Dir {
 		path += "/"
 	}
@@ -25,9 +25,7 @@ func (c *Change) Text(w io.Writer) error {
 }
 
 // Events returns the change record.
-func (c *Change) Events() []any {
-	return []any{&event.Change{Type: "change", Modifier: c.Status.String(), Path: event.NewPath(c.Path)}}
-}
+func (c *Change) Events() []any { return []any{event.Of("change", c)} }
 
 // DiffStats ends a diff.
 type DiffStats struct {

@@ -9,21 +9,26 @@ import (
 )
 
 // Would is what a dry run of a restore would do with one object, and why.
-type Would struct{ Path, What, Why string }
+type Would struct {
+	// `restore`, `replace`, `update` (metadata only), `leave` or `delete`
+	What string `json:"action"`
+	event.Path
+	Why string `json:"reason"` // text
+}
 
 // Text writes one line.
 func (o *Would) Text(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "would %s %s: %s\n", o.What, human.Printable(o.Path), o.Why)
+	_, err := fmt.Fprintf(w, "would %s %s: %s\n", o.What, human.Printable(o.Exact()), o.Why)
 	return err
 }
 
 // Events returns the record.
-func (o *Would) Events() []any {
-	return []any{&event.Would{Type: "would", Action: o.What, Path: event.NewPath(o.Path), Reason: o.Why}}
-}
+func (o *Would) Events() []any { return []any{event.Of("would", o)} }
 
 // DryRun is what a command would have done.
-type DryRun struct{ Would string }
+type DryRun struct {
+	Would string `json:"would"`
+}
 
 // Text writes one line.
 func (d *DryRun) Text(w io.Writer) error {
@@ -32,9 +37,4 @@ func (d *DryRun) Text(w io.Writer) error {
 }
 
 // Events returns the record.
-func (d *DryRun) Events() []any {
-	return []any{&struct {
-		Type  string `json:"message_type"`
-		Would string `json:"would"`
-	}{"dry_run", d.Would}}
-}
+func (d *DryRun) Events() []any { return []any{event.Of("dry_run", d)} }

@@ -8,16 +8,26 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
 // The records in this file have the columns of IBM's client, since programs read them.
 
 // FileVersion is a version of an object in the form of 'dsmc query backup'.
 type FileVersion struct {
-	Version browse.Version
-	Stored  time.Time // of the oldest snapshot that has it
-	Layout  string    // of the date
-	First   bool      // the heading stands above it
+	event.Path           // of the object
+	Size       uint64    `json:"size"`        // bytes
+	Stored     time.Time `json:"backup_date"` // of the oldest snapshot with this version
+	Active     bool      `json:"active"`      // the newest snapshot that covers the path has this version
+	Snapshot   format.ID `json:"snapshot"`    // ID of the newest snapshot with this version
+	Layout     string    `json:"-"`           // of the date
+	First      bool      `json:"-"`           // the heading stands above it
+}
+
+// NewFileVersion returns the record of a version. The oldest snapshot that has it was stored at that time.
+func NewFileVersion(v *browse.Version, stored time.Time, layout string) *FileVersion {
+	return &FileVersion{Path: event.NewPath(v.Path), Size: v.Node.Size, Stored: stored, Active: v.Active,
+		Snapshot: v.Last, Layout: layout}
 }
 
 // Text writes one line.
@@ -31,26 +41,23 @@ func (v *FileVersion) Text(w io.Writer) error {
 		}
 	}
 	state := "I"
-	if v.Version.Active {
+	if v.Active {
 		state = "A"
 	}
-	_, err := fmt.Fprintf(w, "%13s  B  %-25s  %-19s   %s  %s\n", human.Count(v.Version.Node.Size),
-		v.Stored.Format(v.Layout+" 15:04:05"), "DEFAULT", state, human.Printable(v.Version.Path))
+	_, err := fmt.Fprintf(w, "%13s  B  %-25s  %-19s   %s  %s\n", human.Count(v.Size),
+		v.Stored.Format(v.Layout+" 15:04:05"), "DEFAULT", state, human.Printable(v.Exact()))
 	return err
 }
 
 // Events returns the record.
-func (v *FileVersion) Events() []any {
-	return []any{&event.BackupVersion{
-		Type: "backup_version", Path: event.NewPath(v.Version.Path), Size: v.Version.Node.Size,
-		Stored: v.Stored.Format(time.RFC3339Nano), Active: v.Version.Active, Snapshot: v.Version.Last.String(),
-	}}
-}
+func (v *FileVersion) Events() []any { return []any{event.Of("backup_version", v)} }
 
 // FileSpace is a path that was backed up.
 type FileSpace struct {
-	Name, Type string
-	Last       time.Time // of the newest backup
+	Number     int       `json:"number"` // position in the list, from 1
+	event.Path           // of the source
+	Type       string    `json:"type"`        // file system there today
+	Last       time.Time `json:"last_backup"` // newest backup
 }
 
 // FileSpaces lists them in the form of 'dsmc query filespace'.
@@ -68,7 +75,7 @@ func (f *FileSpaces) Text(w io.Writer) error {
 	}
 	for i, s := range f.List {
 		_, err := fmt.Fprintf(w, "%3d     %-22s  %-8s  %s\n", i+1, s.Last.Format(f.Layout+" 15:04:05"), s.Type,
-			human.Printable(s.Name))
+			human.Printable(s.Exact()))
 		if err != nil {
 			return err
 		}
@@ -79,9 +86,8 @@ func (f *FileSpaces) Text(w io.Writer) error {
 // Events returns a record for each.
 func (f *FileSpaces) Events() (all []any) {
 	for i, s := range f.List {
-		all = append(all, &event.FileSpace{
-			Type: "filespace", Number: i + 1, Path: event.NewPath(s.Name), FSType: s.Type, Last: s.Last.Format(time.RFC3339Nano),
-		})
+		s.Number = i + 1
+		all = append(all, event.Of("filespace", &s))
 	}
 	return all
 }

@@ -13,11 +13,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/backup"
+	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/buildinfo"
 	"github.com/tidemark-backup/tidemark/internal/check"
+	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/options/optionfile"
+	"github.com/tidemark-backup/tidemark/internal/proofs"
 	"github.com/tidemark-backup/tidemark/internal/repair"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/internal/rewrite"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
@@ -73,12 +79,12 @@ func TestEveryFieldIsDocumentedAndNoOther(t *testing.T) {
 		"summary of a prune":               PruneSummary{},
 		"copied":                           Copy{},
 		"drill":                            Drilled{},
-		"last_verified":                    event.Proven{},
+		"last_verified":                    proofs.Summary{},
 		"summary of a copy":                CopySummary{},
-		"lost":                             event.Lost{},
-		"reread":                           event.Reread{},
+		"lost":                             repair.Loss{},
+		"reread":                           backup.Reread{},
 		"changed":                          event.ChangedSnapshot{},
-		"excluded":                         event.LeftOut{},
+		"excluded":                         rewrite.Excluded{},
 		"summary of a tag or rewrite":      event.RewriteSummary{},
 		"summary of a repair of the index": RepairedIndex{},
 		"summary of a repair of packs":     RepairedPacks{},
@@ -88,15 +94,15 @@ func TestEveryFieldIsDocumentedAndNoOther(t *testing.T) {
 		"Figures":                          event.Figures{},
 		"objects of the figures":           report.ObjectsOf[uint64]{},
 		"bytes of the figures":             report.BytesOf[uint64]{},
-		"initialized":                      event.Initialized{},
+		"initialized":                      Created{},
 		"snapshot":                         event.Snapshot{},
 		"node, match":                      event.Node{},
-		"change":                           event.Change{},
-		"would":                            event.Would{},
-		"backup_version":                   event.BackupVersion{},
-		"filespace":                        event.FileSpace{},
+		"change":                           browse.Change{},
+		"would":                            Would{},
+		"backup_version":                   FileVersion{},
+		"filespace":                        FileSpace{},
 		"session":                          Session{},
-		"option_file":                      event.OptionFile{},
+		"option_file":                      optionfile.File{},
 		"setup":                            event.Setup{},
 		"statistics":                       DiffStats{},
 		"stats":                            event.Statistics{},
@@ -104,11 +110,11 @@ func TestEveryFieldIsDocumentedAndNoOther(t *testing.T) {
 		"analysis":                         event.Analysis{},
 		"Rows of an analysis":              event.AnalysisRow{},
 		"key":                              event.Key{},
-		"cache":                            event.Cache{},
+		"cache":                            Cache{},
 		"rule, decision":                   event.Rule{},
-		"option":                           event.Option{},
+		"option":                           options.Effective{},
 		"version":                          buildinfo.Info{},
-		"manual":                           event.Manual{},
+		"manual":                           Manual{},
 		"job":                              event.Job{},
 		"overview":                         event.Overview{},
 		"policy_change":                    event.PolicyChange{},
@@ -124,10 +130,10 @@ func TestEveryFieldIsDocumentedAndNoOther(t *testing.T) {
 		"job_definition":                   event.JobDefinition{},
 		"service":                          Service{},
 		"policies":                         event.PolicySpan{},
-		"workers":                          event.PoolSizes{},
+		"workers":                          report.PoolSizes{},
 		"sources":                          event.Source{},
 		"gates":                            event.Gate{},
-		"blamed of a gate":                 event.Process{},
+		"blamed of a gate":                 report.Process{},
 		"impact of a gate":                 event.Impact{},
 	}
 	for heading, v := range types {

@@ -111,10 +111,7 @@ func (d *DefinedJob) Text(w io.Writer) error {
 // Events returns the record.
 func (d *DefinedJob) Events() []any {
 	record := definition(d.Job, d.Now, shownTimes)
-	for _, one := range shownOptions(d.Spec) {
-		record.Options = append(record.Options, event.Option{Type: "option", Name: one.Name, Value: one.Value,
-			Source: one.Origin})
-	}
+	record.Options = (&Options{List: shownOptions(d.Spec)}).Events()
 	return []any{record}
 }
 

@@ -59,8 +59,8 @@ func method(m keyfile.Method) string {
 
 // KeyChange is a key that was added or removed.
 type KeyChange struct {
-	Change string // "added", "removed"
-	ID     format.ID
+	Change string    `json:"change"` // "added", "removed"
+	ID     format.ID `json:"id"`
 }
 
 // Text writes one line.
@@ -70,10 +70,4 @@ func (k *KeyChange) Text(w io.Writer) error {
 }
 
 // Events returns the record.
-func (k *KeyChange) Events() []any {
-	return []any{&struct {
-		Type   string `json:"message_type"`
-		Change string `json:"change"`
-		ID     string `json:"id"`
-	}{"key_change", k.Change, k.ID.String()}}
-}
+func (k *KeyChange) Events() []any { return []any{event.Of("key_change", k)} }

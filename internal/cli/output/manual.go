@@ -20,7 +20,7 @@ func (m *Manual) Text(w io.Writer) error {
 		return err
 	}
 	base := human.Printable(filepath.Dir(m.Dir))
-	if m.NotInPath {
+	if !m.InPath {
 		_, err = fmt.Fprintf(w, "man does not search that folder; read them with: man -M '%s' tidemark-backup\n", base)
 	} else {
 		_, err = fmt.Fprintln(w, "read them with: man tidemark-backup")
@@ -30,6 +30,7 @@ func (m *Manual) Text(w io.Writer) error {
 
 // Events returns the record.
 func (m *Manual) Events() []any {
-	dir, _ := event.Escape(m.Dir)
-	return []any{&event.Manual{Type: "manual", Directory: dir, Pages: m.Pages, InPath: !m.NotInPath}}
+	shown := *m
+	shown.Dir, _ = event.Escape(m.Dir)
+	return []any{event.Of("manual", &shown)}
 }

@@ -33,10 +33,9 @@ func (o *Options) Text(w io.Writer) error {
 }
 
 // Events returns a record for each option.
-func (o *Options) Events() []any {
-	var all []any
+func (o *Options) Events() (all []any) {
 	for _, one := range o.List {
-		all = append(all, &event.Option{Type: "option", Name: one.Name, Value: one.Value, Source: one.Origin})
+		all = append(all, event.Of("option", &one))
 	}
 	return all
 }

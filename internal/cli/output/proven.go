@@ -78,22 +78,5 @@ func (p *Proven) Events() []any {
 	if p.Checked.IsZero() && p.Drill.At.IsZero() && p.Damage.Problems == 0 {
 		return nil
 	}
-	e := &event.Proven{
-		Type: "last_verified", Checked: stamped(p.Checked), Packs: p.Packs, Unproven: p.Unproven, Since: stamped(p.Since),
-		Drill: stamped(p.Drill.At), DrillFiles: p.Drill.Files, DrillLive: p.Drill.Live, DrillFailed: p.Drill.Failed,
-		Problems: p.Damage.Problems, Found: stamped(p.Damage.At),
-	}
-	if !p.Drill.Snapshot.IsZero() {
-		e.DrillSnapshot = p.Drill.Snapshot.String()
-	}
-	return []any{e}
-}
-
-// stamped is a time for scripts, nil for none.
-func stamped(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = t.UTC()
-	return &t
+	return []any{event.Of("last_verified", p)}
 }

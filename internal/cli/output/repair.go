@@ -16,14 +16,12 @@ type Loss struct{ repair.Loss }
 
 // Text writes one line.
 func (l *Loss) Text(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "lost: %s %s\n", l.Snapshot.Short(), human.Printable(l.Path))
+	_, err := fmt.Fprintf(w, "lost: %s %s\n", l.Snapshot.Short(), human.Printable(l.Exact()))
 	return err
 }
 
 // Events returns the event.
-func (l *Loss) Events() []any {
-	return []any{&event.Lost{Type: "lost", Snapshot: l.Snapshot.String(), Path: event.NewPath(l.Path)}}
-}
+func (l *Loss) Events() []any { return []any{event.Of("lost", l)} }
 
 // RepairedIndex is what a repair of the index did.
 type RepairedIndex struct {

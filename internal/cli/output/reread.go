@@ -3,29 +3,26 @@ package output
 import (
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
-	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
 // Reread is what came of reading unchanged files again after a backup.
-type Reread struct {
-	*backup.Reread
-	Old format.ID // the snapshot that was compared with
-}
+type Reread struct{ *backup.Reread }
 
 // Text writes a line, and what to do about each file that differs.
 func (r *Reread) Text(w io.Writer) error {
 	text := fmt.Sprintf("reread %s (%s) in %s\n", human.Plural(r.Files, "unchanged file"), human.Size(r.Bytes),
-		human.Span(r.Took))
+		human.Span(time.Duration(r.Seconds*float64(time.Second))))
 	for _, err := range r.Unreadable {
-		text += fmt.Sprintf("warning: cannot reread an unchanged file: %s\n", human.Printable(err.Error()))
+		text += fmt.Sprintf("warning: cannot reread an unchanged file: %s\n", human.Printable(err))
 	}
-	for _, path := range r.Differing {
+	for i := range r.Differing {
 		text += fmt.Sprintf("warning: %s differs from snapshot %s although its change time is the same: a write was missed, "+
-			"or the file is damaged\n", human.Printable("/"+path), r.Old.Short())
+			"or the file is damaged\n", human.Printable(r.Differing[i].Exact()), r.Old.Short())
 	}
 	if len(r.Differing) > 0 {
 		text += fmt.Sprintf("Snapshot %s keeps the old content; the next backup stores the new one. Compare the two, then "+
@@ -36,17 +33,4 @@ func (r *Reread) Text(w io.Writer) error {
 }
 
 // Events returns the record.
-func (r *Reread) Events() []any {
-	e := &event.Reread{Type: "reread", Files: r.Files, Bytes: r.Bytes, Seconds: r.Took.Seconds(), Unreadable: []string{},
-		Differing: []event.Path{}}
-	for _, err := range r.Unreadable {
-		e.Unreadable = append(e.Unreadable, err.Error())
-	}
-	for _, path := range r.Differing {
-		e.Differing = append(e.Differing, event.NewPath("/"+path))
-	}
-	if len(r.Differing) > 0 {
-		e.Old, e.Protected = r.Old.String(), r.Protected.String()
-	}
-	return []any{e}
-}
+func (r *Reread) Events() []any { return []any{event.Of("reread", r.Reread)} }

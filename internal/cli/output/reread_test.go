@@ -2,23 +2,21 @@ package output
 
 import (
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
 func TestReread(t *testing.T) {
 	r := &Reread{Reread: &backup.Reread{
-		Files: 3, Bytes: 5000, Took: 2 * time.Second, Differing: []string{"home/x\n"},
-		Unreadable: []error{errors.New("bad sector")},
-		Protected:  format.ID{2},
-	}, Old: format.ID{1}}
+		Files: 3, Bytes: 5000, Seconds: 2, Differing: []event.Path{event.NewPath("/home/x\n")},
+		Unreadable: []string{"bad sector"}, Old: format.ID{1}, Protected: format.ID{2},
+	}}
 	var b strings.Builder
 	require.NoError(t, r.Text(&b))
 	require.Contains(t, b.String(), "reread 3 unchanged files")

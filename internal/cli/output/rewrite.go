@@ -91,7 +91,7 @@ type LeftOut struct{ rewrite.Excluded }
 
 // Text writes one line.
 func (l *LeftOut) Text(w io.Writer) error {
-	path := human.Printable(l.Path)
+	path := human.Printable(l.Exact())
 	what := ""
 	switch l.Type {
 	case tree.File:
@@ -105,11 +105,7 @@ func (l *LeftOut) Text(w io.Writer) error {
 }
 
 // Events returns the record.
-func (l *LeftOut) Events() []any {
-	return []any{&event.LeftOut{Type: "excluded", Snapshot: l.Snapshot.String(), Path: event.NewPath(l.Path),
-		Files: l.Files, Dirs: l.Dirs,
-		Others: l.Others, Bytes: l.Bytes}}
-}
+func (l *LeftOut) Events() []any { return []any{event.Of("excluded", l)} }
 
 // Rewritten is the result of a rewrite.
 type Rewritten struct {

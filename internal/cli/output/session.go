@@ -60,9 +60,8 @@ func (b *Backup) Events() []any {
 }
 
 func (b *Backup) summary(t *report.Totals) *event.BackupSummary {
-	d := t.Derive()
 	s := &event.BackupSummary{
-		Type: "summary", DryRun: b.DryRun, SnapshotID: b.Brief(), Workers: event.NewPoolSizes(t.PoolSizes),
+		Type: "summary", DryRun: b.DryRun, SnapshotID: b.Brief(), Workers: t.PoolSizes,
 		FilesNew: t.Files.New, FilesChanged: t.Files.Changed, FilesUnmodified: t.Files.Unmodified,
 		FilesMended: b.Mended, DirsNew: t.Dirs.New, DirsChanged: t.Dirs.Changed, DirsUnmodified: t.Dirs.Unmodified,
 		OthersNew: t.Others.New, OthersChanged: t.Others.Changed, OthersSame: t.Others.Unmodified,
@@ -71,10 +70,7 @@ func (b *Backup) summary(t *report.Totals) *event.BackupSummary {
 		TotalFiles: t.Files.New + t.Files.Changed + t.Files.Unmodified, TotalBytes: t.Bytes.Inspected,
 		BackupStart: t.Start, BackupEnd: t.Start.Add(t.Elapsed), TotalDuration: t.Elapsed.Seconds(),
 		ErrorCount: t.Failures, Sources: []event.Source{}, RetentionWaits: b.Waits, Warnings: b.Warnings,
-		Reductions: event.Reductions{
-			CompressedBy: d.CompressedBy, DedupReduction: d.DedupReduction, TotalReduction: d.TotalReduction,
-		},
-		Figures: event.NewFigures(t),
+		Derived: t.Derive(), Figures: event.NewFigures(t),
 	}
 	for i := range b.Sources {
 		f := &b.Sources[i]

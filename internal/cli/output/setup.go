@@ -27,18 +27,12 @@ func (t *Tested) Events() []any { return (&Target{t.Report}).Events() }
 
 // Setup is the end of a setup.
 type Setup struct {
-	setup.Answers
-	ID        string // of the repository
-	File      string // option file
-	Written   bool   // it was written by this run
-	Copy      string // of the earlier option file; "" for none
-	Confirmed bool   // the recovery key is not waiting for its confirmation
+	event.Setup
+	Answers   setup.Answers
 	Plain     bool   // a backup without paths is one of the sources
 	Scheduled bool   // the option file has a job for the service
 	Cron      string // line of a crontab, on a machine without a manager of services
-	Snapshot  string // ID; "" for none
 	Proof     drill.Result
-	Proven    string // path of the restored file; "" for none
 }
 
 // proof describes the restored file.
@@ -56,7 +50,7 @@ func (s *Setup) proof() string {
 // Text lists what was set up.
 func (s *Setup) Text(w io.Writer) error {
 	var sources []string
-	for _, source := range s.Sources {
+	for _, source := range s.Answers.Sources {
 		sources = append(sources, human.Printable(source))
 	}
 	again := "tidemark backup"
@@ -76,7 +70,7 @@ Setup is complete.
   snapshot    %s
   proof       %s
 Back up again with: %s
-`, strings.Join(sources, "\n              "), human.Printable(s.Repository), s.Policy, options,
+`, strings.Join(sources, "\n              "), human.Printable(s.Answers.Repository), s.Answers.Policy, options,
 		s.Snapshot[:min(8, len(s.Snapshot))],
 		s.proof(), again)
 	switch {
@@ -91,12 +85,10 @@ Back up again with: %s
 
 // Events returns the record.
 func (s *Setup) Events() []any {
-	return []any{&event.Setup{
-		Type: "setup", Sources: s.Sources, Repository: s.Repository, ID: s.ID, Policy: s.Policy, File: s.File,
-		Written: s.Written,
-		Copy:    s.Copy, Confirmed: s.Confirmed, Snapshot: s.Snapshot, Proven: s.Proven, Bytes: s.Proof.Bytes,
-		Compared: s.Proof.Live > 0,
-	}}
+	e, a := s.Setup, &s.Answers
+	e.Type, e.Sources, e.Repository, e.Policy = "setup", a.Sources, a.Repository, a.Policy
+	e.Bytes, e.Compared = s.Proof.Bytes, s.Proof.Live > 0
+	return []any{&e}
 }
 
 // Changes are the lines of an option file that change.
@@ -110,9 +102,6 @@ func (c *Changes) Text(w io.Writer) error {
 
 // Events returns the record.
 func (c *Changes) Events() []any {
-	changes := []event.LineChange{}
-	for _, one := range c.File.Changes {
-		changes = append(changes, event.LineChange(one))
-	}
-	return []any{&event.OptionFile{Type: "option_file", Path: c.Path, Changes: changes}}
+	c.File.Changes = list(c.File.Changes)
+	return []any{event.Of("option_file", c.File)}
 }

@@ -98,10 +98,7 @@ func (s *Stats) Events() []any {
 		Packs: s.Data.Packs + s.Trees.Packs, ChunkSize: s.ChunkSize}
 	if s.Prices != nil {
 		month := s.Month(*s.Prices)
-		e.Month = &month
-		for _, r := range s.Runs(*s.Prices) {
-			e.Costs = append(e.Costs, event.RunCost(r))
-		}
+		e.Month, e.Costs = &month, s.Runs(*s.Prices)
 	}
 	return []any{e}
 }

@@ -32,9 +32,9 @@ func NewStatus(o event.Overview, proven proofs.Summary, limit time.Duration, now
 		o.Jobs = []event.Job{}
 	}
 	for _, e := range (&Proven{proven}).Events() {
-		o.Proven = e.(*event.Proven)
+		o.Proven = e
 	}
-	o.Verdict = Verdict(&o, limit, now)
+	o.Verdict = Verdict(&o, &proven, limit, now)
 	return &Status{Overview: o, Proven: proven, Now: now, Width: anyWidth}
 }
 

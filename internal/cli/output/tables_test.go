@@ -26,8 +26,9 @@ const jsonPage = "../../../docs/json.md"
 func TestTablesAreCurrent(t *testing.T) {
 	page, err := os.ReadFile(jsonPage)
 	require.NoError(t, err)
-	types := structs(t, "../../report/event", "../../report", ".", "../../browse", "../../buildinfo", "../../copy",
-		"../../drill", "../../prune", "../../repair", "../../service")
+	types := structs(t, "../../report/event", "../../report", ".", "../../backup", "../../browse", "../../buildinfo",
+		"../../copy", "../../drill", "../../manual", "../../options", "../../options/optionfile", "../../proofs",
+		"../../prune", "../../repair", "../../rewrite", "../../service")
 	table := regexp.MustCompile(`(?s)(<!-- Generated from ([\w.]+) -->\n).*?(<!-- End of generated -->)`)
 	want := table.ReplaceAllStringFunc(string(page), func(block string) string {
 		m := table.FindStringSubmatch(block)
@@ -84,7 +85,11 @@ type row struct {
 func rowsOf(types map[string]*ast.StructType, of string) (rows []row) {
 	for _, f := range types[of].Fields.List {
 		if len(f.Names) == 0 {
-			if name := embedded(f.Type); name != "Figures" && name != "event.Figures" {
+			name := embedded(f.Type)
+			if pkg, _, found := strings.Cut(of, "."); found && types[pkg+"."+name] != nil {
+				name = pkg + "." + name
+			}
+			if name != "Figures" && name != "event.Figures" {
 				rows = append(rows, rowsOf(types, name)...)
 			}
 			continue

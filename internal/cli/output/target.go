@@ -32,25 +32,15 @@ func (t *Target) Text(w io.Writer) error {
 
 // Events returns the report.
 func (t *Target) Events() []any {
-	type probe struct {
-		Name     string `json:"name"`
-		Result   string `json:"result"`
-		Evidence string `json:"evidence"`
-		Remedy   string `json:"remedy,omitempty"`
-	}
-	probes := []probe{}
-	for _, p := range t.Probes {
-		probes = append(probes, probe{p.Name, string(p.Result), p.Evidence, p.Remedy})
-	}
 	return []any{&struct {
 		Type    string          `json:"message_type"` // "target"
 		Path    string          `json:"path"`
-		Verdict string          `json:"verdict"`
+		Verdict target.Verdict  `json:"verdict"`
 		Medium  string          `json:"medium"`
 		Device  string          `json:"device,omitempty"`
 		Mount   target.Identity `json:"mount"`
-		Probes  []probe         `json:"probes"`
-	}{"target", t.Path, string(t.Verdict()), t.Device.Medium.String(), t.Device.Name(), t.Identity, probes}}
+		Probes  []target.Probe  `json:"probes"`
+	}{"target", t.Path, t.Verdict(), t.Device.Medium.String(), t.Device.Name(), t.Identity, list(t.Probes)}}
 }
 
 // Destination is how fast a target takes files.

@@ -64,7 +64,7 @@ func (j *Jobs) Events() []any {
 func gateState(g *event.Gate) string {
 	text := strings.ReplaceAll(g.State, "_", " ")
 	if len(g.Blamed) > 0 && g.State != report.FullSpeed.Key() {
-		text += ", for " + report.Process{PID: g.Blamed[0].PID, Name: g.Blamed[0].Name, Peer: g.Blamed[0].Peer}.String()
+		text += ", for " + g.Blamed[0].String()
 		if more := len(g.Blamed) - 1; more > 0 {
 			text += fmt.Sprintf(" and %d more", more)
 		}

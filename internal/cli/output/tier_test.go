@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/control"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/speedtest"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
@@ -27,8 +28,8 @@ func TestJobsAreATable(t *testing.T) {
 	state := &event.Status{}
 	state.Gates = []event.Gate{
 		{Device: "sda", Medium: "ssd", State: "waiting", Asleep: [4]float64{3: 9000}, Held: 3723 * 0.62,
-			Blamed: []event.Process{{PID: 42, Name: "fio\x1b"}, {PID: 43, Name: "make"}}},
-		{Device: "//nas/share", Medium: "remote", State: "full_speed", Blamed: []event.Process{{PID: 42, Name: "fio"}}},
+			Blamed: []report.Process{{PID: 42, Name: "fio\x1b"}, {PID: 43, Name: "make"}}},
+		{Device: "//nas/share", Medium: "remote", State: "full_speed", Blamed: []report.Process{{PID: 42, Name: "fio"}}},
 	}
 	got := text(t, &Jobs{List: []control.Status{
 		{PID: 7, Policy: "throttle", Start: time.Now().Add(-3723 * time.Second), Status: state,

@@ -3,6 +3,7 @@ package output
 import (
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/proofs"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 )
 
@@ -31,7 +32,7 @@ func VerdictCode(verdict string) int {
 
 // Verdict returns the worst of what is known of the jobs and the service. A fact goes before what is unknown. limit is
 // the age from which on the backup of a default repository without jobs is stale; 0: none.
-func Verdict(o *event.Overview, limit time.Duration, now time.Time) string {
+func Verdict(o *event.Overview, proven *proofs.Summary, limit time.Duration, now time.Time) string {
 	jobs := o.Defined
 	if o.Service != nil {
 		jobs = o.Service.Jobs
@@ -59,10 +60,8 @@ func Verdict(o *event.Overview, limit time.Duration, now time.Time) string {
 	case limit > 0 && now.Sub(*o.LastBackup) > limit:
 		verdicts[Stale] = true
 	}
-	if p := o.Proven; p != nil {
-		verdicts[Damaged] = verdicts[Damaged] || p.Problems > 0
-		verdicts[Failed] = verdicts[Failed] || p.DrillFailed > 0
-	}
+	verdicts[Damaged] = verdicts[Damaged] || proven.Damage.Problems > 0
+	verdicts[Failed] = verdicts[Failed] || proven.Drill.Failed > 0
 	for i := range o.Machines {
 		if o.Machines[i].Stale {
 			verdicts[Stale] = true

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/proofs"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 )
 
@@ -34,7 +35,7 @@ func TestTheVerdictOfStatus(t *testing.T) {
 	}
 	unreadable := event.Overview{Service: &event.Daemon{Problem: "x", Jobs: []event.DaemonJob{fresh}}}
 	stalled := event.Overview{LastBackup: ago(1), Machines: []event.Machine{{Stale: true}}}
-	drilled := event.Overview{LastBackup: ago(1), Proven: &event.Proven{DrillFailed: 1}}
+	byHand := event.Overview{LastBackup: ago(1)}
 	for what, c := range map[string]struct {
 		o    event.Overview
 		want string
@@ -62,14 +63,16 @@ func TestTheVerdictOfStatus(t *testing.T) {
 		"of another user":              {without(event.ServiceOfOther), Unknown, 3},
 		"by hand":                      {event.Overview{LastBackup: ago(time.Hour)}, Fresh, 0},
 		"by hand, long ago":            {event.Overview{LastBackup: ago(73 * time.Hour)}, Stale, 1},
-		"by hand, damaged":             {event.Overview{LastBackup: ago(1), Proven: &event.Proven{Problems: 1}}, Damaged, 2},
-		"by hand, a drill failed":      {drilled, Failed, 2},
 		"nothing is known":             {event.Overview{State: event.ServiceAbsent}, Unknown, 3},
 		"another machine is stale":     {stalled, Stale, 1},
 		"another machine is not":       {event.Overview{LastBackup: ago(1), Machines: []event.Machine{{}}}, Fresh, 0},
 		"damaged beside a stopped one": {without(event.ServiceStopped, damaged), Damaged, 2},
 	} {
-		require.Equal(t, c.want, Verdict(&c.o, 72*time.Hour, now), what)
+		require.Equal(t, c.want, Verdict(&c.o, &proofs.Summary{}, 72*time.Hour, now), what)
 		require.Equal(t, c.code, VerdictCode(c.want), what)
 	}
+	found := proofs.Summary{Damage: proofs.Damage{Problems: 1}}
+	require.Equal(t, Damaged, Verdict(&byHand, &found, 72*time.Hour, now))
+	drilled := proofs.Summary{Drill: proofs.Drill{Failed: 1}}
+	require.Equal(t, Failed, Verdict(&byHand, &drilled, 72*time.Hour, now))
 }

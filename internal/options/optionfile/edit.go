@@ -13,15 +13,18 @@ import (
 const domain = "DOMAIN"
 
 // Change is a line of the option file that is added, replaced or removed.
-type Change struct{ Old, New string }
+type Change struct {
+	Old string `json:"old,omitempty"`
+	New string `json:"new,omitempty"`
+}
 
 // File is an option file and what it becomes.
 type File struct {
-	Path    string
-	Content []byte // before; nil: it does not exist
-	New     []byte // after
-	Changes []Change
-	Removed string // name of a stanza that was removed
+	Path    string   `json:"path"`    // absolute
+	Content []byte   `json:"-"`       // before; nil: it does not exist
+	New     []byte   `json:"-"`       // after
+	Changes []Change `json:"changes"` // list with (o) `old`, (o) `new`
+	Removed string   `json:"-"`       // name of a stanza that was removed
 }
 
 // Edit returns the file with settings in effect. Lines that say something else are replaced where they are; all others

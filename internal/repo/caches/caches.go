@@ -36,12 +36,12 @@ const (
 
 // Cache is the cache folder of a repository.
 type Cache struct {
-	Repository string // 32 hexadecimal digits
-	Path       string
-	Location   string // of the repository; "": unknown
-	Used       time.Time
-	Bytes      int64 // on disk
-	InUse      bool
+	Repository string    `json:"repository_id"` // 32 hexadecimal digits
+	Path       string    `json:"path"`
+	Location   string    `json:"location,omitempty"` // of the repository; "": unknown
+	Bytes      int64     `json:"bytes"`              // on disk
+	Used       time.Time `json:"last_used"`
+	InUse      bool      `json:"in_use"`
 }
 
 // Opened records that the repository at location was opened with the cache folder. Failures are ignored: without the

@@ -154,16 +154,17 @@ func TestImpactInEvents(t *testing.T) {
 }
 
 func TestPoolSizesInTheSummary(t *testing.T) {
-	totals := &report.Totals{PoolSizes: []report.PoolSizes{
+	speed, busy := 3e7, 0.5
+	sizes := []report.PoolSizes{
 		{Readers: 8, Compressors: 2, Uploads: 2, Level: 2},
-		{Since: 3 * time.Second, Readers: 8, Compressors: 2, Uploads: 2, Level: 1, Bottleneck: "processors",
-			Speed: 3e7, Busy: 0.5},
-	}}
-	require.Contains(t, encode(t, BackupSummary{Workers: NewPoolSizes(totals.PoolSizes)}),
+		{Since: 3, Readers: 8, Compressors: 2, Uploads: 2, Level: 1, Bottleneck: "processors",
+			Speed: &speed, Starved: new(float64), Blocked: new(float64), Busy: &busy},
+	}
+	require.Contains(t, encode(t, BackupSummary{Workers: sizes}),
 		`"workers":[{"since_seconds":0,"readers":8,"compressors":2,"uploads":2,"compression_level":2},`+
 			`{"since_seconds":3,"readers":8,"compressors":2,"uploads":2,"compression_level":1,"bottleneck":"processors",`+
 			`"bytes_per_second":30000000,"starved":0,"blocked":0,"busy":0.5}]`)
-	require.NotContains(t, encode(t, BackupSummary{Workers: NewPoolSizes(nil)}), "workers")
+	require.NotContains(t, encode(t, BackupSummary{}), "workers")
 }
 
 func TestRunStatus(t *testing.T) {

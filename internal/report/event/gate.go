@@ -22,8 +22,8 @@ type Gate struct {
 	Share   float64               `json:"yielding_share"`   // ratio
 	Windows [report.Tiers]uint64  `json:"windows"`          // list: windows opened; other processes are tier 0
 	Impact  *Impact               `json:"impact,omitempty"` // below
-	Blamed  []Process             `json:"blamed,omitempty"`
-	Current []Process             `json:"blamed_now,omitempty"` // as blamed, of the last 5 s
+	Blamed  []report.Process      `json:"blamed,omitempty"`
+	Current []report.Process      `json:"blamed_now,omitempty"` // as blamed, of the last 5 s
 	Notes   []string              `json:"notes,omitempty"`      // limitations
 }
 
@@ -38,14 +38,6 @@ type Impact struct {
 	Calculated float64 `json:"harm_calculated"`         // the same by calculation
 	Measured   float64 `json:"harm_measured,omitempty"` // the same as measured, at most
 	Inflight   float64 `json:"in_flight_seconds"`       // limit of the device time of I/O in flight
-}
-
-// Process is a process that used a device.
-type Process struct {
-	PID   int    `json:"pid"` // process
-	Name  string `json:"name"`
-	Bytes uint64 `json:"bytes"`              // its I/O
-	Peer  bool   `json:"tidemark,omitempty"` // true for another run of tidemark
 }
 
 // PolicySpan is an I/O policy and since when it held.
@@ -87,10 +79,10 @@ func NewGate(g *report.Gate, elapsed time.Duration) Gate {
 	return out
 }
 
-func processes(all []report.Process) (out []Process) {
+func processes(all []report.Process) (out []report.Process) {
 	for _, c := range all {
-		name, _ := Escape(c.Name)
-		out = append(out, Process{PID: c.PID, Name: name, Bytes: c.Bytes, Peer: c.Peer})
+		c.Name, _ = Escape(c.Name)
+		out = append(out, c)
 	}
 	return out
 }

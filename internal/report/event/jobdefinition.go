@@ -12,6 +12,6 @@ type JobDefinition struct {
 	Schedule   string      `json:"schedule"`     // as in the option file
 	Next       []time.Time `json:"next"`         // next times of the schedule; without delays and conditions
 	// mistake of its stanza: it does not run, and the other fields are empty
-	Problem string   `json:"problem,omitempty"`
-	Options []Option `json:"options,omitempty"` // of `job show`: those that are set, and those of the service
+	Problem string `json:"problem,omitempty"`
+	Options []any  `json:"options,omitempty"` // of `job show`: those that are set, and those of the service
 }

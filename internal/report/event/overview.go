@@ -33,7 +33,7 @@ type Overview struct {
 	// location of the default repository; this and the times only without the service
 	Repository string     `json:"repository,omitempty"`
 	LastBackup *time.Time `json:"last_backup,omitempty"` // newest snapshot that this machine made and did not forget
-	Proven     *Proven    `json:"proven,omitempty"`      // as `last_verified`
+	Proven     any        `json:"proven,omitempty"`      // as `last_verified`
 	Problems   []string   `json:"problems,omitempty"`    // what is missing here, and why
 }
 

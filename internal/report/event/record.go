@@ -21,6 +21,14 @@ func NewPath(path string) Path {
 	return Path{text, raw}
 }
 
+// Exact returns the path that NewPath was given.
+func (p *Path) Exact() string {
+	if p.Raw != nil {
+		return string(p.Raw)
+	}
+	return p.Text
+}
+
 // Escape returns path itself and nil if it is valid UTF-8. If not, text has every byte that is not UTF-8 as \xNN and
 // every backslash doubled, and raw holds the exact bytes, which encoding/json writes in base64.
 func Escape(path string) (text string, raw []byte) {
@@ -115,35 +123,6 @@ type ContentVersion struct {
 	Outcome   string    `json:"outcome"`   // as in `node`; `static`: read in one go
 }
 
-// Reread follows the summary of a backup that read unchanged files again.
-type Reread struct {
-	Type       string   `json:"message_type"` // "reread"
-	Files      uint64   `json:"files"`        // reread
-	Bytes      uint64   `json:"bytes"`
-	Seconds    float64  `json:"seconds"`                      // not part of `total_duration`
-	Unreadable []string `json:"unreadable"`                   // lists: errors
-	Differing  []Path   `json:"differing"`                    // files with other content but the same change time
-	Old        string   `json:"old_snapshot,omitempty"`       // compared with, if files differ
-	Protected  string   `json:"protected_snapshot,omitempty"` // keeps the old content until removed by ID
-}
-
-// Change is a line of `diff`.
-type Change struct {
-	Type string `json:"message_type"` // "change"
-	// `+` added, `-` removed, `T` type; or of `M` content, `U` metadata, `?` content at equal size and times
-	Modifier string `json:"modifier"`
-	Path
-}
-
-// Would is what a dry run of a restore would do with one object.
-type Would struct {
-	Type string `json:"message_type"` // "would"
-	// `restore`, `replace`, `update` (metadata only), `leave` or `delete`
-	Action string `json:"action"`
-	Path
-	Reason string `json:"reason"` // text
-}
-
 // Statistics is what `stats` prints.
 type Statistics struct {
 	Type string `json:"message_type"` // "stats"
@@ -215,28 +194,4 @@ type Rule struct {
 	Excluded *bool  `json:"excluded,omitempty"` // boolean
 	Rule     string `json:"rule"`               // text, empty if no rule decides (included)
 	Source   string `json:"source"`             // option, or file and line
-}
-
-// Option is a line of `options`.
-type Option struct {
-	Type   string `json:"message_type"` // "option"
-	Name   string `json:"name"`
-	Value  string `json:"value"`  // in effect
-	Source string `json:"source"` // `default`, environment, file and line, or flag
-}
-
-// Initialized is what `init` prints.
-type Initialized struct {
-	Type       string `json:"message_type"`           // "initialized"
-	ID         string `json:"id"`                     // 32 digits
-	Repository string `json:"repository"`             // location
-	Recovery   string `json:"recovery_key,omitempty"` // shown only here
-}
-
-// Manual is what `man install` prints.
-type Manual struct {
-	Type      string `json:"message_type"` // "manual"
-	Directory string `json:"directory"`    // where the man pages are
-	Pages     int    `json:"pages"`        // their number
-	InPath    bool   `json:"in_path"`      // false if `man` does not search the folder
 }

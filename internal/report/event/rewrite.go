@@ -13,17 +13,6 @@ type ChangedSnapshot struct {
 	Bytes  uint64   `json:"bytes_excluded,omitempty"`
 }
 
-// LeftOut is an object that a rewrite leaves out of a snapshot, with everything in it.
-type LeftOut struct {
-	Type     string `json:"message_type"` // "excluded"
-	Snapshot string `json:"snapshot_id"`  // the original
-	Path
-	Files  uint64 `json:"files"` // below it
-	Dirs   uint64 `json:"dirs"`
-	Others uint64 `json:"others"`
-	Bytes  uint64 `json:"bytes"`
-}
-
 // RewriteSummary ends a change of tags, and a rewrite.
 type RewriteSummary struct {
 	Type      string `json:"message_type"` // "summary"

@@ -29,16 +29,3 @@ type SetupFrom struct {
 	Missing  []string `json:"missing"`             // what the jobs need and this machine does not have, one line each
 	Restore  []string `json:"restore"`             // commands: of the newest snapshot of each set of sources
 }
-
-// OptionFile is an existing option file that `tidemark setup` is about to change.
-type OptionFile struct {
-	Type    string       `json:"message_type"` // "option_file"
-	Path    string       `json:"path"`         // absolute
-	Changes []LineChange `json:"changes"`      // list with (o) `old`, (o) `new`
-}
-
-// LineChange is a line of a file before and after a change; one of them is empty where a line is added or removed.
-type LineChange struct {
-	Old string `json:"old,omitempty"`
-	New string `json:"new,omitempty"`
-}

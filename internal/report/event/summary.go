@@ -38,13 +38,6 @@ func NewEnding(t *report.Totals) Ending {
 	return Ending{uint64(t.Elapsed / time.Second), NewFigures(t)}
 }
 
-// Reductions are the ratios of the session report of a backup; the other jobs reduce nothing.
-type Reductions struct {
-	CompressedBy   float64 `json:"compressed_by"`           // 1 - transferred / processed
-	DedupReduction float64 `json:"deduplication_reduction"` // 1 - after / before deduplication
-	TotalReduction float64 `json:"total_data_reduction"`    // 1 - transferred / inspected
-}
-
 // BackupSummary ends a backup.
 type BackupSummary struct {
 	Type            string `json:"message_type"`      // "summary"
@@ -73,10 +66,10 @@ type BackupSummary struct {
 	SnapshotID      string    `json:"snapshot_id,omitempty"` // none in a dry run, or if nothing changed
 	Sources         []Source  `json:"sources"`               // list of *sources*
 	// why `forget` removes no snapshot of these sources by a policy
-	RetentionWaits string      `json:"retention_waits,omitempty"`
-	Warnings       []string    `json:"warnings,omitempty"` // such as of a damaged snapshot
-	Workers        []PoolSizes `json:"workers,omitempty"`  // list of *workers*
-	Reductions
+	RetentionWaits string             `json:"retention_waits,omitempty"`
+	Warnings       []string           `json:"warnings,omitempty"` // such as of a damaged snapshot
+	Workers        []report.PoolSizes `json:"workers,omitempty"`  // list of *workers*
+	report.Derived
 	Figures
 }
 
@@ -93,22 +86,6 @@ type Source struct {
 	ExpectedBytes uint64 `json:"expected_bytes,omitempty"`
 	Accepted      bool   `json:"accepted,omitempty"` // whatever is missing: `--expect-shrink`
 	Message       string `json:"message,omitempty"`  // why it is not `whole`
-}
-
-// Proven is what checks on one machine have proven of a repository.
-type Proven struct {
-	Type          string     `json:"message_type"`         // "last_verified"
-	Checked       *time.Time `json:"last_check,omitempty"` // last check that read data, as in its summary
-	Packs         uint64     `json:"packs"`
-	Unproven      uint64     `json:"packs_unverified"`
-	Since         *time.Time `json:"verified_since,omitempty"`
-	Drill         *time.Time `json:"last_drill,omitempty"` // last restore sample
-	DrillSnapshot string     `json:"drill_snapshot,omitempty"`
-	DrillFiles    uint64     `json:"drill_files"` // as in `drill`
-	DrillLive     uint64     `json:"drill_files_compared_live"`
-	DrillFailed   uint64     `json:"drill_files_failed"`
-	Problems      uint64     `json:"problems,omitempty"`       // of the last check
-	Found         *time.Time `json:"problems_found,omitempty"` // when it ended
 }
 
 // NewFigures makes the figures of a job.

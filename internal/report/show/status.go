@@ -118,7 +118,7 @@ func resourceOf(name string) report.Resource {
 
 // gateOf returns what the view shows of a gate.
 func gateOf(g *event.Gate) report.Gate {
-	out := report.Gate{Device: g.Device, Medium: g.Medium, Blamed: processesOf(g.Blamed), Current: processesOf(g.Current)}
+	out := report.Gate{Device: g.Device, Medium: g.Medium, Blamed: g.Blamed, Current: g.Current}
 	if g.Raw != nil {
 		out.Device = string(g.Raw)
 	}
@@ -126,13 +126,6 @@ func gateOf(g *event.Gate) report.Gate {
 		if state.Key() == g.State {
 			out.State = state
 		}
-	}
-	return out
-}
-
-func processesOf(all []event.Process) (out []report.Process) {
-	for _, c := range all {
-		out = append(out, report.Process{PID: c.PID, Name: c.Name, Bytes: c.Bytes, Peer: c.Peer})
 	}
 	return out
 }

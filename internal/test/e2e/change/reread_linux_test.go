@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/backup/reread"
 	"github.com/tidemark-backup/tidemark/internal/forget"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
@@ -64,7 +65,7 @@ func TestMissedWritesAreFoundByReadingAgain(t *testing.T) {
 
 	again := readAgain(e, job, missed, start.Add(90*day))
 	require.NotNil(t, again)
-	require.Equal(t, []string{src[1:] + "/mfile"}, again.Differing)
+	require.Equal(t, []event.Path{event.NewPath(src + "/mfile")}, again.Differing)
 	require.EqualValues(t, 4, again.Files)
 	require.Empty(t, again.Unreadable)
 	require.False(t, again.Protected.IsZero())
@@ -123,7 +124,7 @@ func TestAllFilesAreReadAgainOnRequest(t *testing.T) {
 	}))
 	require.NotNil(t, again)
 	require.EqualValues(t, 4, again.Files)
-	require.Equal(t, []string{src[1:] + "/mfile"}, again.Differing)
+	require.Equal(t, []event.Path{event.NewPath(src + "/mfile")}, again.Differing)
 	require.False(t, again.Protected.IsZero())
 	require.Nil(t, readAgain(e, job, out, time.Now().Add(time.Minute)), "nothing is due")
 }
@@ -229,7 +230,7 @@ func TestFilesWrittenBeforeABootAreReadAtOnce(t *testing.T) {
 	again := readAgainAfter(e, job, missed, start, cut)
 	require.NotNil(t, again, "at once")
 	require.EqualValues(t, 1, again.Files)
-	require.Equal(t, []string{src[1:] + "/z"}, again.Differing)
+	require.Equal(t, []event.Path{event.NewPath(src + "/z")}, again.Differing)
 	require.False(t, again.Protected.IsZero())
 
 	next, _, err := e.Backup(job)

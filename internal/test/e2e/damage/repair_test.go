@@ -283,7 +283,7 @@ func restorable(p *kit.Pruned) (whole, lost []string) {
 // named are losses as restorable has them.
 func named(p *kit.Pruned, losses *repair.Losses) (names []string) {
 	for _, l := range losses.List {
-		names = append(names, l.Snapshot.Short()+strings.TrimPrefix(l.Path, p.Src))
+		names = append(names, l.Snapshot.Short()+strings.TrimPrefix(l.Exact(), p.Src))
 	}
 	slices.Sort(names)
 	return names
