@@ -285,7 +285,7 @@ func TestSourcesOfThePassphrase(t *testing.T) {
 	}{spec.Keys(), spec.Effective()})
 	require.NoError(t, err)
 	require.NotContains(t, string(text), "geheim")
-	require.Contains(t, string(text), `{"name":"password","value":"(hidden)","origin":"TIDEMARK_PASSWORD"}`)
+	require.Contains(t, string(text), `{"name":"password","value":"(hidden)","source":"TIDEMARK_PASSWORD"}`)
 	require.Equal(t, "geheim", string(spec.Keys().Password))
 }
 
