@@ -71,10 +71,17 @@ func (p *Problem) Events() []any {
 
 // Check is the end of a check.
 type Check struct {
-	Ledger  *report.Ledger
-	Result  *check.Result
-	Halfway bool // it failed or was interrupted
-	Full    bool // as of Backup
+	Ledger      *report.Ledger `json:"-"`
+	Result      *check.Result  `json:"-"`
+	Halfway     bool           `json:"-"`                    // it failed or was interrupted
+	Full        bool           `json:"-"`                    // as of Backup
+	NumErrors   uint64         `json:"num_errors"`           // problems, each an `error`
+	BrokenPacks []string       `json:"broken_packs"`         // list
+	RepairIndex bool           `json:"suggest_repair_index"` // true if that would help
+	Prune       bool           `json:"suggest_prune"`
+	Unproven    *uint64        `json:"packs_unverified,omitempty"` // packs never read back by a check on this machine
+	Since       time.Time      `json:"verified_since,omitzero"`    // all others were, at this time or later
+	event.Ending
 }
 
 func (c *Check) problems() uint64 { return uint64(len(c.Result.Problems)) + c.Result.More }
@@ -129,29 +136,18 @@ func (c *Check) Events() []any {
 		return nil
 	}
 	t := c.Ledger.Snapshot()
-	s := &CheckSummary{NumErrors: c.problems(), BrokenPacks: []string{}, Ending: event.NewEnding(&t)}
+	c.NumErrors, c.BrokenPacks, c.Ending = c.problems(), []string{}, event.NewEnding(&t)
 	for _, p := range c.Result.Problems {
 		switch p.Kind {
 		case check.Pack:
 			_, id, _ := strings.Cut(p.Object, " ")
-			s.BrokenPacks = append(s.BrokenPacks, id)
+			c.BrokenPacks = append(c.BrokenPacks, id)
 		case check.Index:
-			s.RepairIndex = true
+			c.RepairIndex = true
 		}
 	}
 	if p := &c.Result.Proven; !p.Checked.IsZero() {
-		s.Unproven, s.Since = &p.Unproven, p.Since
+		c.Unproven, c.Since = &p.Unproven, p.Since
 	}
-	return []any{event.Of("summary", s)}
-}
-
-// CheckSummary ends a check.
-type CheckSummary struct {
-	NumErrors   uint64    `json:"num_errors"`           // problems, each an `error`
-	BrokenPacks []string  `json:"broken_packs"`         // list
-	RepairIndex bool      `json:"suggest_repair_index"` // true if that would help
-	Prune       bool      `json:"suggest_prune"`
-	Unproven    *uint64   `json:"packs_unverified,omitempty"` // packs never read back by a check on this machine
-	Since       time.Time `json:"verified_since,omitzero"`    // all others were, at this time or later
-	event.Ending
+	return []any{event.Of("summary", c)}
 }

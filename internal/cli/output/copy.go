@@ -56,10 +56,11 @@ type Copy struct {
 
 // Copied ends a copy.
 type Copied struct {
-	Ledger *report.Ledger
-	Result *copy.Result
-	DryRun bool
-	Full   bool // as of Backup
+	Ledger *report.Ledger `json:"-"`
+	Full   bool           `json:"-"` // as of Backup
+	DryRun bool           `json:"dry_run,omitempty"`
+	*copy.Result
+	event.Ending
 }
 
 // Text writes the sums.
@@ -88,12 +89,6 @@ func (c *Copied) Text(w io.Writer) error {
 // Events returns the summary.
 func (c *Copied) Events() []any {
 	t := c.Ledger.Snapshot()
-	return []any{event.Of("summary", &CopySummary{c.DryRun, c.Result, event.NewEnding(&t)})}
-}
-
-// CopySummary ends a copy.
-type CopySummary struct {
-	DryRun bool `json:"dry_run,omitempty"`
-	*copy.Result
-	event.Ending
+	c.Ending = event.NewEnding(&t)
+	return []any{event.Of("summary", c)}
 }

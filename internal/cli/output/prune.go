@@ -14,11 +14,31 @@ import (
 
 // Pruned is what a prune did.
 type Pruned struct {
-	Ledger *report.Ledger
-	Result *prune.Result
-	DryRun bool
-	Full   bool   // as of Backup
-	Allows string // what --max-unused allows
+	Ledger *report.Ledger `json:"-"`
+	Result *prune.Result  `json:"-"`
+	Full   bool           `json:"-"` // as of Backup
+	Allows string         `json:"-"` // what --max-unused allows
+	DryRun bool           `json:"dry_run,omitempty"`
+	prune.Counts
+	PacksBefore   uint64   `json:"packs_before"` // at the start
+	BytesBefore   uint64   `json:"bytes_before"`
+	PacksRemoved  uint64   `json:"packs_removed"` // of these
+	BytesRemoved  uint64   `json:"bytes_removed"`
+	PacksKept     uint64   `json:"packs_kept"` // of these
+	BytesKept     uint64   `json:"bytes_kept"`
+	PacksWritten  uint64   `json:"packs_written"` // repacked
+	BytesWritten  uint64   `json:"bytes_written"`
+	PacksAfter    uint64   `json:"packs_after"` // at the end
+	BytesAfter    uint64   `json:"bytes_after"`
+	PacksMarked   uint64   `json:"packs_marked"` // found unused by this run
+	BytesMarked   uint64   `json:"bytes_marked"`
+	PacksRepacked uint64   `json:"packs_repacked"` // partly used packs of these
+	BytesRepacked uint64   `json:"bytes_repacked"`
+	PacksPending  uint64   `json:"packs_pending"` // marked, not removed yet
+	BytesPending  uint64   `json:"bytes_pending"`
+	Pending       bool     `json:"pending"`     // true if a later prune has to remove packs
+	Waiting       []string `json:"waiting_for"` // list of writing hosts
+	event.Ending
 }
 
 // Text writes what was found and done, and what is left for later.
@@ -188,41 +208,18 @@ func later(dry bool, when string) string {
 // Events returns the summary.
 func (p *Pruned) Events() []any {
 	r, t := p.Result, p.Ledger.Snapshot()
-	s := &PruneSummary{
-		DryRun: p.DryRun, Counts: r.Counts, PacksBefore: r.Before.Packs, BytesBefore: r.Before.Bytes,
-		PacksRemoved: r.Deleted.Packs, BytesRemoved: r.Deleted.Bytes, PacksKept: r.Kept().Packs, BytesKept: r.Kept().Bytes,
-		PacksWritten: r.Written.Packs, BytesWritten: r.Written.Bytes, PacksAfter: r.After().Packs,
-		BytesAfter: r.After().Bytes, PacksPending: r.Pending.Packs, BytesPending: r.Pending.Bytes,
-		PacksMarked: r.Marked.Packs, BytesMarked: r.Marked.Bytes, PacksRepacked: r.Repacked.Packs,
-		BytesRepacked: r.Repacked.Bytes, Pending: len(r.Waiting) > 0, Waiting: []string{}, Ending: event.NewEnding(&t),
-	}
+	p.Counts, p.Ending = r.Counts, event.NewEnding(&t)
+	p.PacksBefore, p.BytesBefore = r.Before.Packs, r.Before.Bytes
+	p.PacksRemoved, p.BytesRemoved = r.Deleted.Packs, r.Deleted.Bytes
+	p.PacksKept, p.BytesKept = r.Kept().Packs, r.Kept().Bytes
+	p.PacksWritten, p.BytesWritten = r.Written.Packs, r.Written.Bytes
+	p.PacksAfter, p.BytesAfter = r.After().Packs, r.After().Bytes
+	p.PacksMarked, p.BytesMarked = r.Marked.Packs, r.Marked.Bytes
+	p.PacksRepacked, p.BytesRepacked = r.Repacked.Packs, r.Repacked.Bytes
+	p.PacksPending, p.BytesPending = r.Pending.Packs, r.Pending.Bytes
+	p.Pending, p.Waiting = len(r.Waiting) > 0, []string{}
 	for _, o := range r.Waiting {
-		s.Waiting = append(s.Waiting, o.Lease.Host)
+		p.Waiting = append(p.Waiting, o.Lease.Host)
 	}
-	return []any{event.Of("summary", s)}
-}
-
-// PruneSummary ends a prune.
-type PruneSummary struct {
-	DryRun bool `json:"dry_run,omitempty"`
-	prune.Counts
-	PacksBefore   uint64   `json:"packs_before"` // at the start
-	BytesBefore   uint64   `json:"bytes_before"`
-	PacksRemoved  uint64   `json:"packs_removed"` // of these
-	BytesRemoved  uint64   `json:"bytes_removed"`
-	PacksKept     uint64   `json:"packs_kept"` // of these
-	BytesKept     uint64   `json:"bytes_kept"`
-	PacksWritten  uint64   `json:"packs_written"` // repacked
-	BytesWritten  uint64   `json:"bytes_written"`
-	PacksAfter    uint64   `json:"packs_after"` // at the end
-	BytesAfter    uint64   `json:"bytes_after"`
-	PacksMarked   uint64   `json:"packs_marked"` // found unused by this run
-	BytesMarked   uint64   `json:"bytes_marked"`
-	PacksRepacked uint64   `json:"packs_repacked"` // partly used packs of these
-	BytesRepacked uint64   `json:"bytes_repacked"`
-	PacksPending  uint64   `json:"packs_pending"` // marked, not removed yet
-	BytesPending  uint64   `json:"bytes_pending"`
-	Pending       bool     `json:"pending"`     // true if a later prune has to remove packs
-	Waiting       []string `json:"waiting_for"` // list of writing hosts
-	event.Ending
+	return []any{event.Of("summary", p)}
 }

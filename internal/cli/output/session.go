@@ -121,14 +121,22 @@ func writeSession(w io.Writer, t *report.Totals) error {
 
 // Restore is the end of a restore.
 type Restore struct {
-	Ledger *report.Ledger
-	Target string
-	DryRun bool
-	// Replaced counts existing objects that were replaced, and Newer those of them that were changed after the snapshot.
-	Replaced, Newer uint64
-
-	Hint string // what to do about metadata that could not be set; "" for nothing
-	Full bool   // as of Backup
+	Ledger        *report.Ledger `json:"-"`
+	Target        string         `json:"-"`
+	Hint          string         `json:"-"` // what to do about metadata that could not be set; "" for nothing
+	Full          bool           `json:"-"` // as of Backup
+	DryRun        bool           `json:"dry_run,omitempty"`
+	TotalFiles    uint64         `json:"total_files"`    // selected objects
+	FilesRestored uint64         `json:"files_restored"` // as in `status`
+	FilesSkipped  uint64         `json:"files_skipped"`
+	FilesDeleted  uint64         `json:"files_deleted"`        // by `--delete`
+	Replaced      uint64         `json:"files_replaced"`       // existing objects that were replaced
+	Newer         uint64         `json:"newer_files_replaced"` // of these, changed after the snapshot
+	TotalBytes    uint64         `json:"total_bytes"`          // selected file data
+	BytesRestored uint64         `json:"bytes_restored"`       // as in `status`
+	ErrorCount    uint64         `json:"error_count"`          // events
+	RemarkCount   uint64         `json:"remark_count"`
+	event.Ending
 }
 
 // Text writes what became of the restore, and the report.
@@ -169,25 +177,8 @@ func (r *Restore) Text(w io.Writer) error {
 func (r *Restore) Events() []any {
 	t := r.Ledger.Snapshot()
 	p := t.Progress()
-	return []any{event.Of("summary", &RestoreSummary{
-		DryRun: r.DryRun, TotalFiles: p.ObjectsTotal, FilesRestored: t.Objects.Restored, FilesSkipped: t.Objects.Kept,
-		FilesDeleted: t.Objects.Deleted, FilesReplaced: r.Replaced, NewerReplaced: r.Newer, TotalBytes: p.BytesTotal,
-		BytesRestored: t.Bytes.Restored, ErrorCount: t.Failures, RemarkCount: t.Notes, Ending: event.NewEnding(&t),
-	})}
-}
-
-// RestoreSummary ends a restore.
-type RestoreSummary struct {
-	DryRun        bool   `json:"dry_run,omitempty"`
-	TotalFiles    uint64 `json:"total_files"`    // selected objects
-	FilesRestored uint64 `json:"files_restored"` // as in `status`
-	FilesSkipped  uint64 `json:"files_skipped"`
-	FilesDeleted  uint64 `json:"files_deleted"`        // by `--delete`
-	FilesReplaced uint64 `json:"files_replaced"`       // existing objects that were replaced
-	NewerReplaced uint64 `json:"newer_files_replaced"` // of these, changed after the snapshot
-	TotalBytes    uint64 `json:"total_bytes"`          // selected file data
-	BytesRestored uint64 `json:"bytes_restored"`       // as in `status`
-	ErrorCount    uint64 `json:"error_count"`          // events
-	RemarkCount   uint64 `json:"remark_count"`
-	event.Ending
+	r.FilesRestored, r.FilesSkipped, r.FilesDeleted = t.Objects.Restored, t.Objects.Kept, t.Objects.Deleted
+	r.TotalFiles, r.TotalBytes, r.BytesRestored = p.ObjectsTotal, p.BytesTotal, t.Bytes.Restored
+	r.ErrorCount, r.RemarkCount, r.Ending = t.Failures, t.Notes, event.NewEnding(&t)
+	return []any{event.Of("summary", r)}
 }
