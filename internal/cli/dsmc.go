@@ -74,8 +74,8 @@ Options: -subdir, -optfile, -servername; for backups -filelist, -absolute, -asno
 -dateformat, -virtualnodename; for restore and query backup -pitdate, -pittime, -filesonly, -dirsonly; for query backup
 -inactive; for restore -latest, -pick, -replace, -ifnewer, -preservepath; the options of the option file; and tidemark's
 flags with two dashes. PRESCHEDULECMD and POSTSCHEDULECMD run around each backup. A backup includes subdirectories
-unless -subdir=no is given, restore and query only with -subdir=yes. Without -replace=all a restore keeps existing
-files; -replace=prompt asks once.
+unless -subdir=no is given, restore and query only with -subdir=yes or SUBDIR YES. Without -replace=all a restore keeps
+existing files; -replace=prompt asks once.
 
 Return codes: 0 success; 4 some files were not processed; 8 no file matches; 12 failure.`
 
@@ -188,14 +188,29 @@ func (a *app) execute(ctx context.Context, args []string) error {
 // dsmcRun resolves the options and calls do.
 func (a *app) dsmcRun(ctx context.Context, command *dsmc.Command, do func(context.Context, *dsmc.Command) error) error {
 	root := a.root()
-	c := a.command(&cobra.Command{Use: dsmcName}, func(ctx context.Context, _ []string) error { return do(ctx, command) },
-		options.GroupPolicy, options.GroupParallel, options.GroupTransfer, options.GroupCompression, options.GroupReading,
-		options.GroupSelection)
+	run := func(ctx context.Context, _ []string) error {
+		a.clientDefaults(command)
+		return do(ctx, command)
+	}
+	c := a.command(&cobra.Command{Use: dsmcName}, run, options.GroupPolicy, options.GroupParallel, options.GroupTransfer,
+		options.GroupCompression, options.GroupReading, options.GroupSelection)
 	root.AddCommand(c)
 	root.SetArgs(append([]string{dsmcName}, command.Flags...))
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	return root.ExecuteContext(ctx)
+}
+
+// clientDefaults adds the options of the option file that the command line lacks. A DATEFORMAT that names no layout, such
+// as that of the locale, leaves the usual one.
+func (a *app) clientDefaults(command *dsmc.Command) {
+	file := a.spec.Client()
+	if command.Options["subdir"] == "" && file.Subdir {
+		command.Options["subdir"] = "yes"
+	}
+	if _, err := dsmc.DateLayout(file.DateFormat); err == nil && command.Options["dateformat"] == "" {
+		command.Options["dateformat"] = file.DateFormat
+	}
 }
 
 // dsmcBackup runs a backup. Without a file specification it saves the domain, by default all local file systems. A file
@@ -295,7 +310,13 @@ func (a *app) dsmcSnapshots(ctx context.Context, r *repo.Repository, command *ds
 	if err != nil {
 		return nil, &usageError{err}
 	}
-	return slices.DeleteFunc(list, func(s output.Snapshot) bool { return s.Snapshot.Time.Sec > until.Unix() }), nil
+	first := list
+	list = slices.DeleteFunc(slices.Clone(list), func(s output.Snapshot) bool { return s.Snapshot.Time.Sec > until.Unix() })
+	if len(list) == 0 && len(first) > 0 {
+		return nil, fmt.Errorf("%w: the first backup of host %s is of %s, which is after -pitdate", errNoMatch,
+			dsmcHost(command), time.Unix(first[0].Snapshot.Time.Sec, 0).Format(layout+" 15:04:05"))
+	}
+	return list, nil
 }
 
 // dsmcFilespaces lists the paths that were backed up.

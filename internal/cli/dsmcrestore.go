@@ -34,7 +34,7 @@ func (a *app) dsmcVersions(ctx context.Context, command *dsmc.Command) error {
 		return err
 	}
 	if len(specs) == 0 {
-		return usagef("dsmc: query backup needs a file specification")
+		return usagef("dsmc: query backup needs a file specification, such as '/home/*' -subdir=yes")
 	}
 	return a.withRepository(ctx, func(r *repo.Repository) error {
 		list, err := a.dsmcSnapshots(ctx, r, command)

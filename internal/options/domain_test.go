@@ -114,21 +114,23 @@ func TestSystemFileBesideTheUsersFile(t *testing.T) {
 	require.Equal(t, []string{"/home"}, spec.Domain())
 	_, origin := row(t, spec, "readers")
 	require.Equal(t, "/etc/adsm/dsm.sys:4", origin)
+	require.Zero(t, spec.Client())
 
-	m.files["/etc/adsm/dsm.opt"] += "NODENAME x\nDATEFORMAT 3\n"
+	m.files["/etc/adsm/dsm.opt"] += "NODENAME x\nTIMEFORMAT 3\nDATEFORMAT 3\nSUBDIR YES\n"
 	m.files["/etc/adsm/dsm.sys"] += " TCPPORT 1\n"
 	_, warnings, err = m.resolve(t)
 	require.NoError(t, err)
 	require.Equal(t, []Warning{{Origin: "/etc/adsm/dsm.sys:7", Once: true,
 		Text: "TCPPORT has no meaning here and is ignored: name the place of the repository with REPOSITORY"},
 		{Origin: "/etc/adsm/dsm.opt", Once: true,
-			Text: "2 options have no meaning here and are ignored: NODENAME (line 4), DATEFORMAT (line 5)"}}, warnings)
+			Text: "2 options have no meaning here and are ignored: NODENAME (line 4), TIMEFORMAT (line 5)"}}, warnings)
+	require.Equal(t, Client{Subdir: true, DateFormat: "3"}, m.spec(t).Client())
 
 	m.args = append(m.args, "--server-name", "one")
 	require.Equal(t, 9, m.spec(t).Parallel(1, Media{}).Workers.Readers, "the flag names the stanza of dsm.sys")
 	m.args[3] = "three"
 	_, _, err = m.resolve(t)
-	require.ErrorContains(t, err, "three")
+	require.ErrorContains(t, err, "/etc/adsm/dsm.sys has no SERVERNAME three, only ")
 
 	m.args = m.args[:2]
 	m.files["/etc/adsm/dsm.sys"] = "SERVERNAME one\n READERS 9\n"

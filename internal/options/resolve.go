@@ -172,10 +172,15 @@ func (r *resolver) apply(l dsm.Line) {
 		return
 	}
 	o := r.keywords[l.Keyword]
-	if o == nil {
-		if !leavesOut(l) {
-			r.ignored = append(r.ignored, l)
-		}
+	switch {
+	case o != nil:
+	case l.Keyword == "DATEFORMAT":
+		r.spec.dateFormat = l.Rest
+		return
+	case !leavesOut(l):
+		r.ignored = append(r.ignored, l)
+		return
+	default:
 		return
 	}
 	if o.Type.Kind == Domain && l.Rest != "" {

@@ -15,9 +15,22 @@ type Spec struct {
 	statements []statement
 	file       string
 	server     string // stanza of the file; "": it has none
+	dateFormat string // of IBM's client
 
 	domain       []string // file systems of a backup by DOMAIN; nil for others
 	domainOrigin string
+}
+
+// Client are options of IBM's client that concern only 'tidemark dsmc'.
+type Client struct {
+	Subdir     bool   // SUBDIR is set to yes, for restores and queries as well
+	DateFormat string // the number of DATEFORMAT; "" without one
+}
+
+// Client returns the options that concern only 'tidemark dsmc'.
+func (s *Spec) Client() Client {
+	subdir := s.get("subdir")
+	return Client{Subdir: subdir.level > fromDefault && s.bool("subdir"), DateFormat: s.dateFormat}
 }
 
 // Repository is the location of the repository.

@@ -35,7 +35,11 @@ func (r *resolver) linesOf(path string, f *dsm.File, name, origin string) ([]dsm
 			r.warnings = append(r.warnings, Warning{Origin: beside,
 				Text: fmt.Sprintf("it has no SERVERNAME %s and is not used", server)})
 		}
-		return f.Lines(name, origin)
+		alone, failed := f.Lines(name, origin)
+		if errors.Is(failed, dsm.ErrStanza) { // the stanzas to choose from are those of dsm.sys
+			return nil, err
+		}
+		return alone, failed
 	}
 	if err != nil {
 		return nil, err

@@ -169,13 +169,13 @@ func (c *Command) option(arg string, lookup Lookup) error {
 	}
 	for _, name := range refused() {
 		if abbreviates(word, name) {
-			return fmt.Errorf("%w: -%s is not supported by %s", ErrUsage, strings.ToLower(name), c.Name)
+			return fmt.Errorf("%w: -%s is not supported by %s: leave it out", ErrUsage, strings.ToLower(name), c.Name)
 		}
 	}
 	keyword, option, _ := lookup(word)
 	switch {
 	case keyword == "":
-		return fmt.Errorf("%w: unknown option -%s", ErrUsage, word)
+		return fmt.Errorf("%w: unknown option -%s: 'tidemark dsmc help' lists the options", ErrUsage, word)
 	case option == "":
 		c.Ignored = append(c.Ignored, keyword)
 	case valued:

@@ -2,15 +2,15 @@ package elsewhere
 
 // dsmcCommands lists the commands of IBM's client for UNIX.
 const dsmcCommands = `
-archive | backup --tag; forget --keep-tag | there are no archives: tag a backup and keep that tag
+archive | backup --tag | there are no archives: --tag archive marks a snapshot, and 'tidemark forget --keep-tag archive' keeps it
 backup group | backup | there are no groups: name several paths
 backup image | backup | there are no image backups
 backup nas | | there are no NAS backups
 backup vm | | there are no backups of virtual machines
 cancel restore | restore | a restore that was interrupted is continued or left alone
-delete archive | | there are no archives
+delete archive | forget | there are no archives: name the snapshots that 'tidemark snapshots --tag archive' lists
 delete access | | a repository has keys, but no nodes: see 'tidemark key'
-delete backup | forget | removes whole snapshots
+delete backup | forget; rewrite --exclude | forget removes whole snapshots, rewrite saves them again without some files
 delete filespace | forget --path | removes whole snapshots
 delete group | | there are no groups
 expire | forget | removes snapshots by --keep-daily and its like
@@ -21,7 +21,7 @@ macro | | use a shell script
 monitor process | tier show
 preview backup | backup --dry-run
 query access | key list
-query archive | | there are no archives
+query archive | snapshots --tag | there are no archives: --tag archive lists the snapshots with that tag
 query backup | find; ls
 query filespace | snapshots
 query group | | there are no groups
@@ -41,7 +41,7 @@ restore group | restore | there are no groups
 restore image | | there are no image backups
 restore nas | | there are no NAS backups
 restore vm | | there are no backups of virtual machines
-retrieve | restore | there are no archives
+retrieve | restore --tag | there are no archives: --tag archive selects the snapshots with that tag
 schedule | service install; status | the service follows the schedules of its jobs
 selective | backup --force
 set access | key add
