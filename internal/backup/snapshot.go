@@ -57,6 +57,7 @@ type Outcome struct {
 	Snapshot *snapshot.Snapshot
 	ID       format.ID // zero: none was saved
 	Parent   format.ID
+	Former   string // host whose snapshots were taken over, as these folders are its own; "": none
 	Same     bool   // the sources are the parent's
 	Failed   bool   // some objects could not be backed up
 	Mended   uint64 // files that were stored again because the repository had lost data of them
@@ -101,6 +102,7 @@ type history struct {
 	listed []repo.Listed // all snapshots
 	named  *repo.Listed  // the parent that the user chose, or nil
 	first  bool          // a source is in no snapshot of this host
+	former string        // the host whose snapshots this one takes over; "": none
 }
 
 // history reads the snapshots. A session begins meanwhile, since both take several round trips to the target. Which of
@@ -112,7 +114,11 @@ func (job *Job) history(ctx context.Context, r *repo.Repository) (*history, erro
 	}
 	r.ReportMissing(ctx, listed)
 	named, err := job.namedParent(ctx, r)
-	return &history{listed, named, job.first(listed)}, err
+	former := ""
+	if err == nil && named == nil {
+		listed, former, err = job.takeOver(ctx, r, listed)
+	}
+	return &history{listed, named, job.first(listed), former}, err
 }
 
 // damaged returns the snapshots that cannot be read.
@@ -196,7 +202,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, be
 	if err != nil {
 		return err
 	}
-	out.Parent, out.Snapshot.Parent = parents.newest(), parents.newest()
+	out.Parent, out.Snapshot.Parent, out.Former = parents.newest(), parents.newest(), h.former
 	cache, err := r.DirCache()
 	if err != nil {
 		return err

@@ -262,6 +262,11 @@ func (a *app) warnOf(r *repo.Repository, out *backup.Outcome) (all []string) {
 			a.print.Note(text)
 		}
 	}
+	if out.Former != "" {
+		a.print.Note(fmt.Sprintf("the first backup of host %s: host %s backed up these very folders, so they were compared "+
+			"with its snapshots, which stay: see 'tidemark forget --host'", human.Printable(out.Snapshot.Host),
+			human.Printable(out.Former)))
+	}
 	if out.Unusual != "" {
 		all = append(all, out.Unusual)
 		a.print.Note(out.Unusual)
