@@ -82,8 +82,8 @@ func (a *app) warnFuture(list []output.Snapshot, now time.Time) {
 	for _, s := range list {
 		l := repo.Listed{ID: s.ID, Snapshot: s.Snapshot, Stored: s.Stored}
 		if l.FromFuture(now) {
-			a.print.Note(fmt.Sprintf("warning: snapshot %s is dated in the future, since a clock was wrong: it counts as of %s, "+
-				"when it was stored, and a policy never removes it: 'tidemark forget %s' does", l.ID.Short(),
+			a.print.Note(fmt.Sprintf("warning: snapshot %s is dated in the future, since a clock was wrong: it counts as of "+
+				"%s, when it was stored, and a policy never removes it: 'tidemark forget %s' does", l.ID.Short(),
 				l.Stored.Local().Format(time.DateTime), l.ID.Short()))
 		}
 	}

@@ -73,8 +73,8 @@ func TestSnapshotsAndLatest(t *testing.T) {
 	}
 }
 
-// TestAWrongClockMakesNoSnapshotTheLatestForEver: one dated in the future has the time of its storage. One that is dated
-// a little ahead, as by a clock that runs fast, stays where its time puts it.
+// TestAWrongClockMakesNoSnapshotTheLatestForEver: one dated in the future has the time of its storage. One that is
+// dated a little ahead, as by a clock that runs fast, stays where its time puts it.
 func TestAWrongClockMakesNoSnapshotTheLatestForEver(t *testing.T) {
 	r := initialise(t, mem.New())
 	now := time.Now()

@@ -5,8 +5,8 @@ import "context"
 type misplacedKey struct{}
 
 // ReportMisplaced lets a List with the returned context call found for each pack that lies in a folder that is not its
-// own, and for each folder that has the name of a file: where is its path. Nothing else looks there. found may be called
-// from several goroutines, and twice for a file.
+// own, and for each folder that has the name of a file: where is its path. Nothing else looks there. found may be
+// called from several goroutines, and twice for a file.
 func ReportMisplaced(ctx context.Context, found func(name Name, where string)) context.Context {
 	return context.WithValue(ctx, misplacedKey{}, found)
 }

@@ -42,8 +42,8 @@ func TestMisplacedPacks(t *testing.T) {
 	}
 }
 
-// TestAFolderIsNoFile: a folder that has the name of a file is in no list, and is reported where that is asked for. That
-// of a lease is a fence.
+// TestAFolderIsNoFile: a folder that has the name of a file is in no list, and is reported where that is asked for.
+// That of a lease is a fence.
 func TestAFolderIsNoFile(t *testing.T) {
 	t.Parallel()
 	s := smbtest.Start(t, smbtest.Config{})
