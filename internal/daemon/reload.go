@@ -175,10 +175,25 @@ func (j *live) align(now time.Time) {
 			Running: was.Running, LastRun: was.LastRun, Paused: was.Paused, PausedUntil: was.PausedUntil}
 		if !moved {
 			m.Pruned, m.Unused, m.Checked, m.Drilled = was.Pruned, was.Unused, was.Checked, was.Drilled
-			m.Damage, m.Rechecked = was.Damage, was.Rechecked
+			m.Damage, m.Rechecked, m.RepoID = was.Damage, was.Rechecked, was.RepoID
 		}
 	}
 	m.Repository, m.Sources = one.Repository, one.Sources
+}
+
+// isIn records the ID of the repository of a backup, "" if it is unknown. If another one was there before, at the same
+// place, nothing is known of the new one.
+func (m *memory) isIn(id string) (replaced bool) {
+	if id == "" {
+		return false
+	}
+	if replaced = m.RepoID != "" && m.RepoID != id; replaced {
+		m.LastProven, m.Pruned, m.Checked, m.Drilled, m.Rechecked = time.Time{}, time.Time{}, time.Time{}, time.Time{},
+			time.Time{}
+		m.Damage, m.Unused = "", false
+	}
+	m.RepoID = id
+	return replaced
 }
 
 // remembered returns what is remembered of a job, from now on if it is new.

@@ -208,3 +208,32 @@ func TestAJobWithAnotherRepositoryOrSourceHasNoBackup(t *testing.T) {
 		require.NoError(t, stop())
 	})
 }
+
+// Nothing is known of a new repository in the place of the one that was there: it is checked in the run that finds it.
+func TestAnotherRepositoryAtTheSamePlaceIsNotProven(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		id, checks := "one", Result{}
+		w := newWorld(t, makeJob(t, "home", hourly(), "CHECKEVERY 168h"))
+		w.set(func() {
+			w.result = func(s Step) (time.Duration, Result) {
+				if s.Name != "backup" {
+					return time.Minute, checks
+				}
+				return time.Minute, Result{Summary: []byte(`{"snapshot_id":"a","repository_id":"` + id + `"}`)}
+			}
+		})
+		s, stop := w.orders()
+		time.Sleep(2*time.Hour + 15*time.Minute)
+		require.Equal(t, []string{"home backup", "home check", "home backup"}, w.started()[:3])
+		proven := only(t, s).LastProven
+		require.NotNil(t, proven)
+
+		w.set(func() { id, checks = "two", Result{ExitCode: 1, Message: "damaged"} })
+		time.Sleep(time.Hour)
+		require.Nil(t, only(t, s).LastProven, "the check of the other one says nothing")
+		w.set(func() { checks = Result{} })
+		time.Sleep(time.Hour)
+		require.NotNil(t, only(t, s).LastProven)
+		require.NoError(t, stop())
+	})
+}

@@ -235,6 +235,9 @@ func (s *service) judge(j *live, result Result) {
 	failed := code != 0
 	switch r.step.Name {
 	case "backup", copyStep:
+		if j.isIn(summary.Repository) {
+			r.proven = time.Time{}
+		}
 		r.backup, r.rec.Snapshot, r.sources = code, summary.SnapshotID, summary.Sources
 		r.waits, r.rec.Warnings = summary.RetentionWaits, summary.Warnings
 		failed = code != 0 && code != exitIncomplete

@@ -63,7 +63,8 @@ type memory struct {
 	Alerted     time.Time  `json:"alerted,omitzero"`      // silence was reported
 	Invalid     string     `json:"invalid,omitempty"`     // mistake of its stanza, as it was reported
 	Repository  string     `json:"repository,omitempty"`  // location of the results; "": of an older program
-	Sources     []string   `json:"sources,omitempty"`     // that the results are about
+	RepoID      string     `json:"repository_id,omitempty"`
+	Sources     []string   `json:"sources,omitempty"` // that the results are about
 }
 
 // lock makes the state folder and takes its lock, which ends with the process at the latest.

@@ -64,6 +64,7 @@ type BackupSummary struct {
 	TotalDuration   float64   `json:"total_duration"`        // seconds
 	ErrorCount      uint64    `json:"error_count"`           // events
 	SnapshotID      string    `json:"snapshot_id,omitempty"` // none in a dry run, or if nothing changed
+	Repository      string    `json:"repository_id"`         // 32 digits
 	Sources         []Source  `json:"sources"`               // list of *sources*
 	// why `forget` removes no snapshot of these sources by a policy
 	RetentionWaits string             `json:"retention_waits,omitempty"`
