@@ -201,8 +201,8 @@ func (a *app) dsmcRun(ctx context.Context, command *dsmc.Command, do func(contex
 	return root.ExecuteContext(ctx)
 }
 
-// clientDefaults adds the options of the option file that the command line lacks. A DATEFORMAT that names no layout, such
-// as that of the locale, leaves the usual one.
+// clientDefaults adds the options of the option file that the command line lacks. A DATEFORMAT that names no layout,
+// such as that of the locale, leaves the usual one.
 func (a *app) clientDefaults(command *dsmc.Command) {
 	file := a.spec.Client()
 	if command.Options["subdir"] == "" && file.Subdir {
@@ -311,7 +311,9 @@ func (a *app) dsmcSnapshots(ctx context.Context, r *repo.Repository, command *ds
 		return nil, &usageError{err}
 	}
 	first := list
-	list = slices.DeleteFunc(slices.Clone(list), func(s output.Snapshot) bool { return s.Snapshot.Time.Sec > until.Unix() })
+	list = slices.DeleteFunc(slices.Clone(list), func(s output.Snapshot) bool {
+		return s.Snapshot.Time.Sec > until.Unix()
+	})
 	if len(list) == 0 && len(first) > 0 {
 		return nil, fmt.Errorf("%w: the first backup of host %s is of %s, which is after -pitdate", errNoMatch,
 			dsmcHost(command), time.Unix(first[0].Snapshot.Time.Sec, 0).Format(layout+" 15:04:05"))

@@ -2,7 +2,7 @@ package elsewhere
 
 // dsmcCommands lists the commands of IBM's client for UNIX.
 const dsmcCommands = `
-archive | backup --tag | there are no archives: --tag archive marks a snapshot, and 'tidemark forget --keep-tag archive' keeps it
+archive | backup --tag | there are no archives: --tag archive marks a snapshot, 'forget --keep-tag archive' keeps it
 backup group | backup | there are no groups: name several paths
 backup image | backup | there are no image backups
 backup nas | | there are no NAS backups
