@@ -1,6 +1,7 @@
 // Package event defines the output of --json: one JSON object per line, each with a message_type. Where restic has an
-// event of the same meaning, type and fields have restic's names. docs/json.md describes all fields; a test compares it
-// with this package.
+// event of the same meaning, type and fields have restic's names. A result is declared once: the struct that a verb
+// returns has the JSON tags, and Of adds the message_type. Here is what has no such struct, or several sources.
+// docs/json.md describes all fields; a test of internal/cli/output compares it with the declarations.
 package event
 
 import (
