@@ -228,7 +228,7 @@ func TestAnotherRepositoryAtTheSamePlaceIsNotProven(t *testing.T) {
 		proven := only(t, s).LastProven
 		require.NotNil(t, proven)
 
-		w.set(func() { id, checks = "two", Result{ExitCode: 1, Message: "damaged"} })
+		w.set(func() { id, checks = "two", Result{ExitCode: 1, Summary: []byte(`{"num_errors":1}`)} })
 		time.Sleep(time.Hour)
 		require.Nil(t, only(t, s).LastProven, "the check of the other one says nothing")
 		w.set(func() { checks = Result{} })
