@@ -384,10 +384,11 @@ func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) error {
 		}
 		job.Label.Domain = a.spec.FoundBy()
 	}
-	for _, path := range paths {
+	for i, path := range paths {
 		if err := errors.Join(checkLocalSource(path), linkWithSlash(path)); err != nil {
 			return &usageError{err}
 		}
+		paths[i] = entered(path)
 	}
 	if job.Source.Root, err = backup.Sources(paths); err != nil {
 		return err

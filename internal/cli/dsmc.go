@@ -261,6 +261,7 @@ func fileSpecs(args []string) ([]dsmc.Spec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find working directory: %w", err)
 	}
+	wd = entered(wd + "/.")
 	var all []dsmc.Spec
 	for _, arg := range args {
 		s, err := dsmc.ParseSpec(arg, wd)

@@ -56,6 +56,25 @@ func (a *app) presentSources(given []string, job *backup.Job) error {
 	return nil
 }
 
+// entered returns what a path that ends in "." or ".." leads to, if its name is that of a symbolic link: a person who is
+// in a folder means the folder, not the link that led there. Other paths stay as they are, with links above them.
+func entered(path string) string {
+	if name := filepath.Base(path); name != "." && name != ".." {
+		return path
+	}
+	at, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	if info, err := os.Lstat(at); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		return path
+	}
+	if real, err := filepath.EvalSymlinks(at); err == nil {
+		return real
+	}
+	return path
+}
+
 // notMounted returns the sources at or below a required mount point where nothing is mounted, and the reason.
 func notMounted(required, sources []string, mounts func() ([]localfs.Mount, error)) (map[string]error, error) {
 	absent := map[string]error{}
