@@ -56,8 +56,8 @@ func (a *app) presentSources(given []string, job *backup.Job) error {
 	return nil
 }
 
-// entered returns what a path that ends in "." or ".." leads to, if its name is that of a symbolic link: a person who is
-// in a folder means the folder, not the link that led there. Other paths stay as they are, with links above them.
+// entered returns what a path that ends in "." or ".." leads to, if its name is that of a symbolic link: a person who
+// is in a folder means the folder, not the link that led there. Other paths stay as they are, with links above them.
 func entered(path string) string {
 	if name := filepath.Base(path); name != "." && name != ".." {
 		return path
