@@ -197,7 +197,7 @@ func (g *Gate) depth(now int64) int64 {
 // noteDemand takes what a look saw of others. g.mu is held.
 func (g *Gate) noteDemand(now int64, s Sighting) {
 	b := &g.budget
-	b.trial.look(now, b.total, s, g.spent)
+	b.trial.look(now, b.total, s, g.slot.spent)
 	if s.Gap >= shortestGap {
 		b.demand.note(now, s)
 	}
@@ -229,7 +229,7 @@ func (g *Gate) share(now int64) float64 { return min(longestTurn, g.budget.impac
 func (g *Gate) Share() float64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if now := g.now(); g.budgeted() && now < g.openUntil {
+	if now := g.now(); g.budgeted() && now < g.count.openUntil {
 		return g.share(now)
 	}
 	return 1
@@ -288,18 +288,18 @@ func (g *Gate) exit(grant Grant, n, requests int, reached bool) {
 	if !reached || at == 0 || at == passive {
 		return
 	}
-	g.charged++
-	if span := g.span(at); g.ledger != nil && now-g.claimed >= span-span/gapShare {
-		g.claimed = now - span + span/gapShare // so the slot is this process' until a gap from now
-		g.ledger.Charge(at, g.time(g.claimed))
+	g.count.charged++
+	if span := g.span(at); g.ledger != nil && now-g.slot.claimed >= span-span/gapShare {
+		g.slot.claimed = now - span + span/gapShare // so the slot is this process' until a gap from now
+		g.ledger.Charge(at, g.time(g.slot.claimed))
 	}
 	b.total += part
 	b.lost += float64(part) * g.harm(now)
 	b.used += part
 	b.requests += max(requests, n/leastRequest)
-	if allowed := g.allowed(at, now); !g.spent &&
+	if allowed := g.allowed(at, now); !g.slot.spent &&
 		(b.over(allowed, g.span(at), g.medium) || b.uncounted(allowed, g.span(at), now)) {
-		g.spent, b.spentAt, b.granted = true, now, allowed
+		g.slot.spent, b.spentAt, b.granted = true, now, allowed
 	}
 }
 
@@ -379,13 +379,13 @@ func (g *Gate) gapEnd(t Tier) int64 {
 
 // fill starts as many waiters as the slot grant has room for. g.mu is held.
 func (g *Gate) fill(now int64) {
-	if !g.budgeted() || g.shut || g.spent || g.forced.on {
+	if !g.budgeted() || g.shut || g.slot.spent || g.forced.on {
 		return
 	}
 	for t := Tier(1); t < Tiers; t++ {
 		for {
 			w := g.first(t, now)
-			if w == nil || g.state(t, w.op, now) == Now {
+			if w == nil || g.state(t, w.op, now) == Waiting {
 				break
 			}
 			g.leave(w, now)

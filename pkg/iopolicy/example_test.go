@@ -77,7 +77,7 @@ func ExampleClient_SetPolicy() {
 	fmt.Println(<-done, client.Policy())
 	other.End(4096)
 	// Output:
-	// now
+	// waiting
 	// <nil> important
 }
 

@@ -4,7 +4,7 @@ package iopolicy
 func (g *Gate) Armed() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.armed != never
+	return g.queue.armed != never
 }
 
 // Flying returns how many operations of g are on the device.

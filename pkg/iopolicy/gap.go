@@ -29,7 +29,7 @@ func (g *Gate) maybeStartGap(now int64) {
 		return
 	}
 	switch every, length := h.requester.NeedsGaps(); {
-	case g.sleepers > 0 || every <= 0 || length <= 0:
+	case g.queue.sleepers > 0 || every <= 0 || length <= 0:
 		h.last = now
 	case now-h.last >= int64(every):
 		h.on, h.since, h.length = true, never, int64(length)

@@ -68,28 +68,42 @@ type Gate struct {
 	mu     sync.Mutex
 	medium Medium
 	shut   bool
-	closed []*waiter // operations that arrived while the gate was shut or in a forced gap
 	forced forcedGap
 	looked int64  // when the watcher was last polled
 	gap    uint64 // 1 + operations begun by then, if none was in flight; else 0
+	budget budget
+	slot   slot
+	queue  queue
+	count  count
 
-	budget      budget
-	spent       bool             // an I/O was charged to the present period, or the budget is used up
-	turn        Tier             // the tier that gets the next slot
-	floor       int64            // no slot is granted before
-	lastIO      [Tiers]int64     // when a charged I/O of each tier was issued last
-	periodStart [Tiers]int64     // of each tier: its next slot is a period later
-	retry       [Tiers]int64     // peers have the slot until then
-	grantedAt   int64            // when the present slot was granted or passed on; never: it is used up
-	grantedTier Tier             // the tier that has it
-	claimed     int64            // when the last slot was reserved from the peers, for a period
-	queues      [Tiers][]*waiter // in order of arrival
-	sleepers    int              // in all queues
-	timer       *time.Timer      // of the next slot
-	armed       int64            // when it fires; never: it is stopped
+	clients [Tiers]int // by tier
+	present uint32     // bits of the tiers above 0 that clients have now
+}
 
-	clients   [Tiers]int // by tier
-	present   uint32     // bits of the tiers above 0 that clients have now
+// slot is the present slot, and when there may be another.
+type slot struct {
+	spent       bool         // an I/O was charged to the present period, or the budget is used up
+	next        Tier         // the tier that gets the next one
+	floor       int64        // there is none before
+	lastIO      [Tiers]int64 // when a charged I/O of each tier was issued last
+	periodStart [Tiers]int64 // of each tier: its next slot is a period later
+	retry       [Tiers]int64 // peers have the slot until then
+	at          int64        // when the present one was granted or passed on; never: it is used up
+	holder      Tier         // the tier that has it
+	claimed     int64        // when the last one was reserved from the peers, for a period
+}
+
+// queue is the operations that wait.
+type queue struct {
+	closed   []*waiter        // arrived while the gate was shut or in a forced gap
+	of       [Tiers][]*waiter // of each tier, in order of arrival
+	sleepers int              // in all of those
+	timer    *time.Timer      // of the next slot
+	armed    int64            // when it fires; never: it is stopped
+}
+
+// count is what Stats reports.
+type count struct {
 	charged   uint64
 	windows   [Tiers]uint64
 	engaged   int64 // up to openUntil
@@ -143,8 +157,8 @@ func waits(t Tier) bool { return t-1 < Tiers-1 }
 func New(cfg Config) *Gate {
 	g := &Gate{
 		cfg: cfg, epoch: time.Now(), slow: cfg.Peers != nil || cfg.Attribute && cfg.Meter != nil, medium: cfg.Medium,
-		turn: Tiers - 1, looked: never, floor: never, armed: never, claimed: never, grantedAt: never, openUntil: never,
-		heldSince: never,
+		looked: never, queue: queue{armed: never}, count: count{openUntil: never, heldSince: never},
+		slot: slot{next: Tiers - 1, floor: never, claimed: never, at: never},
 	}
 	g.ledger, _ = cfg.Peers.(SlotLedger)
 	if g.submitted = cfg.Submitted; g.submitted == nil {
@@ -157,7 +171,7 @@ func New(cfg Config) *Gate {
 	for t := range Tiers {
 		g.edge[t].Store(never)
 		g.above[t].Store(never)
-		g.lastIO[t], g.periodStart[t], g.retry[t] = never, never, never
+		g.slot.lastIO[t], g.slot.periodStart[t], g.slot.retry[t] = never, never, never
 	}
 	if !cfg.Settings.Enabled || cfg.Watcher == nil && cfg.Peers == nil {
 		g.nextLook.Store(-never)
@@ -233,8 +247,8 @@ func (g *Gate) Open() {
 
 // release re-evaluates operations that arrived while the gate was shut or in a forced gap. g.mu is held.
 func (g *Gate) release(idle bool) {
-	came := g.closed
-	g.closed = nil
+	came := g.queue.closed
+	g.queue.closed = nil
 	now := g.now()
 	for _, w := range came {
 		w.lane = effective(w.pass.client.Policy(), idle)

@@ -333,11 +333,11 @@ func TestStats(t *testing.T) {
 		require.NoError(t, do(ctx, pass, iopolicy.Op{Kind: iopolicy.Write, Bytes: 10}, ms)) // 0-1 ms, charged to 0
 		require.NoError(t, do(ctx, pass, iopolicy.Op{Bytes: 5}, 0))                         // cached
 		require.NoError(t, do(ctx, important, transfer(), 9*ms))                            // 1-10 ms
-		require.Equal(t, iopolicy.Now, gate.Stats().State)
+		require.Equal(t, iopolicy.Waiting, gate.Stats().State)
 		require.NoError(t, do(ctx, pass, transfer(), 5*ms)) // sleeps until 25, ends at 30
 		stats := gate.Stats()
 		require.Equal(t, iopolicy.Stats{
-			Name: "sda", Medium: iopolicy.SSD, State: iopolicy.Now, Operations: 4, Charged: 2,
+			Name: "sda", Medium: iopolicy.SSD, State: iopolicy.Waiting, Operations: 4, Charged: 2,
 			Moved:  iopolicy.Bytes{Read: 5 + 2<<17, Written: 10},
 			Asleep: [iopolicy.Tiers]time.Duration{3: 15 * ms}, Held: 15 * ms, Engaged: 29 * ms,
 			Windows: [iopolicy.Tiers]uint64{0: 1},

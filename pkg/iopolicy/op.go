@@ -48,11 +48,11 @@ type Bytes struct{ Read, Written uint64 }
 // State is how a gate treats an operation.
 type State uint8
 
-// The states, as in XNU.
+// The states: in XNU disengaged, engaged and now.
 const (
 	Disengaged State = iota // no window is open: full speed
 	Engaged                 // in a window: small operations only
-	Now                     // in a window, and this period's operation was used up: wait
+	Waiting                 // in a window, and this period's operation was used up: wait
 )
 
 // String returns the name of s in reports.
@@ -60,8 +60,8 @@ func (s State) String() string {
 	switch s {
 	case Engaged:
 		return "engaged"
-	case Now:
-		return "now"
+	case Waiting:
+		return "waiting"
 	case Disengaged:
 	}
 	return "disengaged"

@@ -25,7 +25,7 @@ func (g *Gate) ask(ctx context.Context, p *Pass, op Op) (Grant, error) {
 	now := g.now()
 	at := effective(p.client.Policy(), idle) // read under mu: a later change finds this operation in a queue
 	if !g.barred(at) {
-		if state := g.state(at, op, now); state != Now {
+		if state := g.state(at, op, now); state != Waiting {
 			grant := g.issue(p, op, at, state, now)
 			g.mu.Unlock()
 			return grant.start(), nil
@@ -64,24 +64,24 @@ const last = math.MaxInt
 // settle must follow.
 func (g *Gate) place(w *waiter, now int64, behind int) bool {
 	if g.barred(w.lane) {
-		g.closed = append(g.closed, w)
+		g.queue.closed = append(g.queue.closed, w)
 		return false
 	}
-	if state := g.state(w.lane, w.op, now); state != Now {
+	if state := g.state(w.lane, w.op, now); state != Waiting {
 		g.hand(w, state, now)
 		return false
 	}
-	q := &g.queues[w.lane]
+	q := &g.queue.of[w.lane]
 	switch {
 	case len(*q) > 0:
 	case g.budgeted():
-		g.periodStart[w.lane] = max(g.periodStart[w.lane], g.lastIO[w.lane])
+		g.slot.periodStart[w.lane] = max(g.slot.periodStart[w.lane], g.slot.lastIO[w.lane])
 	default:
-		g.periodStart[w.lane] = g.lastIO[w.lane]
+		g.slot.periodStart[w.lane] = g.slot.lastIO[w.lane]
 	}
 	*q = slices.Insert(*q, min(behind, len(*q)), w)
 	w.since = now
-	g.sleepers++
+	g.queue.sleepers++
 	g.alert.Add(1)
 	g.accountStall(now)
 	return true
@@ -89,14 +89,14 @@ func (g *Gate) place(w *waiter, now int64, behind int) bool {
 
 // leave removes w from its queue. g.mu is held.
 func (g *Gate) leave(w *waiter, now int64) bool {
-	q := &g.queues[w.lane]
+	q := &g.queue.of[w.lane]
 	at := slices.Index(*q, w)
 	if at < 0 {
 		return false
 	}
 	*q = slices.Delete(*q, at, at+1)
-	g.asleep[w.lane] += now - w.since
-	g.sleepers--
+	g.count.asleep[w.lane] += now - w.since
+	g.queue.sleepers--
 	g.alert.Add(-1)
 	g.accountStall(now)
 	return true
@@ -121,8 +121,8 @@ func (g *Gate) abandon(w *waiter) bool {
 	if waits(w.lane) && g.leave(w, now) {
 		g.arm(now)
 	}
-	if at := slices.Index(g.closed, w); at >= 0 {
-		g.closed = slices.Delete(g.closed, at, at+1)
+	if at := slices.Index(g.queue.closed, w); at >= 0 {
+		g.queue.closed = slices.Delete(g.queue.closed, at, at+1)
 	}
 	return true
 }
@@ -131,7 +131,7 @@ func (g *Gate) abandon(w *waiter) bool {
 func (g *Gate) settle() {
 	now := g.now()
 	g.fill(now)
-	if g.sleepers > 0 && !g.shut {
+	if g.queue.sleepers > 0 && !g.shut {
 		if now >= g.due() {
 			g.tick()
 			return
@@ -143,7 +143,7 @@ func (g *Gate) settle() {
 
 // pause polls the watcher when a gap begins. g.mu is held.
 func (g *Gate) pause() {
-	if begun, flying := g.operations(); g.sleepers > 0 && flying == 0 && g.gap != begun+1 {
+	if begun, flying := g.operations(); g.queue.sleepers > 0 && flying == 0 && g.gap != begun+1 {
 		g.poll()
 	}
 }
@@ -152,27 +152,29 @@ func (g *Gate) pause() {
 // period of the last grant or of the last I/O before tier 1 began to queue. While a slot has budget left, sleepers
 // wait for an operation in flight to end, and not for a slot. g.mu is held.
 func (g *Gate) due() int64 {
-	if g.budgeted() && !g.spent && g.budget.load > 0 {
+	if g.budgeted() && !g.slot.spent && g.budget.load > 0 {
 		return math.MaxInt64
 	}
 	first := int64(math.MaxInt64)
 	for t := Tier(1); t < Tiers; t++ {
-		if len(g.queues[t]) > 0 {
+		if len(g.queue.of[t]) > 0 {
 			first = min(first, g.turnAt(t))
 		}
 	}
-	return max(first, g.floor, g.periodStart[1]+g.span(1))
+	return max(first, g.slot.floor, g.slot.periodStart[1]+g.span(1))
 }
 
 // turnAt returns when tier t may have a slot. g.mu is held.
-func (g *Gate) turnAt(t Tier) int64 { return max(g.periodStart[t]+g.span(t), g.retry[t], g.gapEnd(t)) }
+func (g *Gate) turnAt(t Tier) int64 {
+	return max(g.slot.periodStart[t]+g.span(t), g.slot.retry[t], g.gapEnd(t))
+}
 
 // wake is the timer function.
 func (g *Gate) wake() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.armed = never
-	if now := g.now(); g.sleepers == 0 || g.shut || now < g.due() {
+	g.queue.armed = never
+	if now := g.now(); g.queue.sleepers == 0 || g.shut || now < g.due() {
 		g.passOn(now)
 		g.arm(now)
 		return
@@ -189,32 +191,32 @@ func (g *Gate) tick() {
 	for t := Tier(1); t < Tiers; t++ {
 		open[t] = g.open(t, now)
 	}
-	for g.sleepers > 0 && now >= g.due() { // once, except for periods of 0 and slots that peers have
+	for g.queue.sleepers > 0 && now >= g.due() { // once, except for periods of 0 and slots that peers have
 		t := g.next(now)
 		w := g.first(t, now)
 		if w == nil || open[t] && !g.claim(t, now) {
 			continue
 		}
-		g.spent = false
+		g.slot.spent = false
 		some := g.beginTurn(t, now)
 		g.period.Add(1)
-		g.floor = now + g.span(1)
+		g.slot.floor = now + g.span(1)
 		for better := Tier(1); better <= t; better++ {
-			g.periodStart[better] = now
+			g.slot.periodStart[better] = now
 		}
-		if g.turn = t - 1; g.turn == 0 {
-			g.turn = Tiers - 1
+		if g.slot.next = t - 1; g.slot.next == 0 {
+			g.slot.next = Tiers - 1
 		}
-		g.grantedAt = never
+		g.slot.at = never
 		if open[t] && g.budgeted() && !some {
-			g.spent, g.budget.spentAt = true, now
+			g.slot.spent, g.budget.spentAt = true, now
 			continue
 		}
 		g.leave(w, now)
 		state := Disengaged
 		if open[t] {
 			state = Engaged
-			g.grantedAt, g.grantedTier = now, t
+			g.slot.at, g.slot.holder = now, t
 		}
 		g.hand(w, state, now)
 	}
@@ -242,15 +244,15 @@ func (g *Gate) passOn(now int64) {
 	if g.shut || !g.canPassOn() {
 		return
 	}
-	if now-g.grantedAt < int64(patience) {
+	if now-g.slot.at < int64(patience) {
 		g.arm(now)
 		return
 	}
-	if !g.open(g.grantedTier, now) {
+	if !g.open(g.slot.holder, now) {
 		return
 	}
-	if w := g.first(g.grantedTier, now); w != nil {
-		g.grantedAt = now
+	if w := g.first(g.slot.holder, now); w != nil {
+		g.slot.at = now
 		g.leave(w, now)
 		g.hand(w, Engaged, now)
 	}
@@ -258,14 +260,14 @@ func (g *Gate) passOn(now int64) {
 
 // canPassOn reports whether the present slot is unused and its operation has ended. g.mu is held.
 func (g *Gate) canPassOn() bool {
-	return !g.budgeted() && g.grantedAt != never && !g.spent && len(g.queues[g.grantedTier]) > 0 && g.small.Load() == 0
+	return !g.budgeted() && g.slot.at != never && !g.slot.spent && len(g.queue.of[g.slot.holder]) > 0 && g.small.Load() == 0
 }
 
 // next returns the tier that gets the slot: of those with sleepers and a period that is over, the next in the order 3,
 // 2, 1, 3. g.mu is held, and there is one.
 func (g *Gate) next(now int64) Tier {
-	t := g.turn
-	for len(g.queues[t]) == 0 || now < g.turnAt(t) {
+	t := g.slot.next
+	for len(g.queue.of[t]) == 0 || now < g.turnAt(t) {
 		if t--; t == 0 {
 			t = Tiers - 1
 		}
@@ -275,8 +277,8 @@ func (g *Gate) next(now int64) Tier {
 
 // first returns the first waiter of tier t, after removing those before it whose contexts have ended. g.mu is held.
 func (g *Gate) first(t Tier, now int64) *waiter {
-	for len(g.queues[t]) > 0 {
-		w := g.queues[t][0]
+	for len(g.queue.of[t]) > 0 {
+		w := g.queue.of[t][0]
 		if w.ctx.Err() == nil {
 			return w
 		}
@@ -294,10 +296,10 @@ func (g *Gate) claim(t Tier, now int64) bool {
 	if !ok {
 		// Ask again neither at once nor later than a period from now, whatever the peers say.
 		soonest := now + int64(peerMaxAge)
-		g.retry[t] = min(max(int64(next.Sub(g.epoch)), soonest), max(now+g.span(t), soonest))
+		g.slot.retry[t] = min(max(int64(next.Sub(g.epoch)), soonest), max(now+g.span(t), soonest))
 	}
 	if ok {
-		g.claimed = now
+		g.slot.claimed = now
 	}
 	return ok
 }
@@ -305,36 +307,36 @@ func (g *Gate) claim(t Tier, now int64) bool {
 // arm sets the timer to the next slot, or stops it when there are no waiters. g.mu is held.
 func (g *Gate) arm(now int64) {
 	at := never
-	if g.sleepers > 0 && !g.shut {
+	if g.queue.sleepers > 0 && !g.shut {
 		if at = g.due(); g.canPassOn() {
-			at = min(at, g.grantedAt+int64(patience))
+			at = min(at, g.slot.at+int64(patience))
 		}
 		if at == math.MaxInt64 {
 			at = never
 		}
 	}
-	if at == g.armed {
+	if at == g.queue.armed {
 		return
 	}
-	g.armed = at
+	g.queue.armed = at
 	switch {
-	case g.timer == nil:
-		g.timer = time.AfterFunc(time.Duration(at-now), g.wake)
+	case g.queue.timer == nil:
+		g.queue.timer = time.AfterFunc(time.Duration(at-now), g.wake)
 	case at == never:
-		g.timer.Stop()
+		g.queue.timer.Stop()
 	default:
-		g.timer.Reset(time.Duration(at - now))
+		g.queue.timer.Reset(time.Duration(at - now))
 	}
 }
 
 // accountStall updates the time in which operations sleep and none is in flight. g.mu is held.
 func (g *Gate) accountStall(now int64) {
-	if g.heldSince != never {
-		g.held += now - g.heldSince
-		g.heldSince = never
+	if g.count.heldSince != never {
+		g.count.held += now - g.count.heldSince
+		g.count.heldSince = never
 	}
-	if g.sleepers > 0 && g.drained() {
-		g.heldSince = now
+	if g.queue.sleepers > 0 && g.drained() {
+		g.count.heldSince = now
 	}
 }
 
@@ -354,7 +356,7 @@ func (g *Gate) reconsider(c *Client) {
 		if t == at {
 			continue
 		}
-		for _, w := range slices.Clone(g.queues[t]) {
+		for _, w := range slices.Clone(g.queue.of[t]) {
 			if w.pass.client == c {
 				g.leave(w, now)
 				w.lane = at

@@ -61,7 +61,7 @@ func (g *Gate) Stats() Stats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.now()
-	s := Stats{Name: g.cfg.Name, Medium: g.medium, Charged: g.charged, Windows: g.windows}
+	s := Stats{Name: g.cfg.Name, Medium: g.medium, Charged: g.count.charged, Windows: g.count.windows}
 	s.Operations = g.more.Load()
 	for i := range g.lanes {
 		s.Operations += g.lanes[i].begun.Load()
@@ -69,8 +69,8 @@ func (g *Gate) Stats() Stats {
 	}
 	s.Moved = g.moved()
 	for t := Tier(1); t < Tiers; t++ {
-		asleep := g.asleep[t]
-		for _, w := range g.queues[t] {
+		asleep := g.count.asleep[t]
+		for _, w := range g.queue.of[t] {
 			asleep += now - w.since
 		}
 		s.Asleep[t] = time.Duration(asleep)
@@ -82,7 +82,7 @@ func (g *Gate) Stats() Stats {
 		s.Impact = g.impact(now)
 	}
 	g.accountStall(now)
-	s.Held = time.Duration(g.held)
-	s.Engaged = time.Duration(g.engaged - max(0, g.openUntil-now))
+	s.Held = time.Duration(g.count.held)
+	s.Engaged = time.Duration(g.count.engaged - max(0, g.count.openUntil-now))
 	return s
 }

@@ -113,7 +113,7 @@ func (g *Gate) poll() {
 		next = now + int64(peerMaxAge)
 	}
 	if w := g.cfg.Watcher; w != nil {
-		gap := g.sleepers > 0 && g.drained()
+		gap := g.queue.sleepers > 0 && g.drained()
 		if gap || now-g.looked >= int64(w.Interval()) {
 			g.look(now)
 			g.maybeStartGap(now)

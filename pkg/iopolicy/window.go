@@ -34,12 +34,12 @@ func (g *Gate) decide(t Tier, op Op, now int64) State {
 	for by := range t {
 		g.note(by, now, g.edge[by].Load()+int64(g.cfg.Settings.Window[t]))
 	}
-	if g.spent || g.budgeted() && g.full(op) {
-		return Now
+	if g.slot.spent || g.budgeted() && g.full(op) {
+		return Waiting
 	}
-	if g.ledger != nil && now-g.claimed >= int64(g.span(t)) {
+	if g.ledger != nil && now-g.slot.claimed >= int64(g.span(t)) {
 		if free, _ := g.ledger.Free(t, g.time(now), time.Duration(g.span(t))); !free {
-			return Now
+			return Waiting
 		}
 	}
 	return Engaged
@@ -64,26 +64,26 @@ func (g *Gate) openWindow(t Tier, from, until int64) {
 // overlapping operations, the part covered only by the older one is not counted. g.mu is held.
 func (g *Gate) note(by Tier, from, until int64) {
 	from = max(from, 0) // before the gate existed
-	if until <= max(g.openUntil, from) {
+	if until <= max(g.count.openUntil, from) {
 		return
 	}
-	if from > g.openUntil {
-		g.windows[by]++
-		g.openUntil = from
+	if from > g.count.openUntil {
+		g.count.windows[by]++
+		g.count.openUntil = from
 	}
-	g.engaged += until - g.openUntil
-	g.openUntil = until
+	g.count.engaged += until - g.count.openUntil
+	g.count.openUntil = until
 }
 
 // charge charges an I/O of tier t to the moment of its issue. g.mu is held.
 func (g *Gate) charge(t Tier, issued int64, m mark) {
-	g.charged++
-	g.lastIO[t] = max(g.lastIO[t], issued)
+	g.count.charged++
+	g.slot.lastIO[t] = max(g.slot.lastIO[t], issued)
 	if g.ledger != nil {
 		g.ledger.Charge(t, g.time(issued))
 	}
 	if m.issued(g.period.Load()) {
-		g.spent = true
-		g.grantedAt = never
+		g.slot.spent = true
+		g.slot.at = never
 	}
 }
