@@ -260,7 +260,8 @@ func (g *Gate) passOn(now int64) {
 
 // canPassOn reports whether the present slot is unused and its operation has ended. g.mu is held.
 func (g *Gate) canPassOn() bool {
-	return !g.budgeted() && g.slot.at != never && !g.slot.spent && len(g.queue.of[g.slot.holder]) > 0 && g.small.Load() == 0
+	unused := g.slot.at != never && !g.slot.spent
+	return !g.budgeted() && unused && len(g.queue.of[g.slot.holder]) > 0 && g.small.Load() == 0
 }
 
 // next returns the tier that gets the slot: of those with sleepers and a period that is over, the next in the order 3,

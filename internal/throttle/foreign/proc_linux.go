@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/diskwatch"
 )
 
 // proc is a mounted proc file system.
@@ -52,7 +53,7 @@ func (root proc) children(pid int, to []int) []int {
 			continue
 		}
 		for field := range bytes.FieldsSeq(text) {
-			if v, _, ok := digits(field); ok {
+			if v, rest := diskwatch.Number(field); rest != nil {
 				to = append(to, int(v))
 			}
 		}
@@ -76,17 +77,8 @@ func (p *other) close() { p.file.Close() }
 // parseIO reads /proc/PID/io.
 func parseIO(text []byte) (read, dirtied uint64, ok bool) {
 	_, text, _ = bytes.Cut(text, []byte("\nread_bytes: "))
-	read, text, _ = digits(text)
+	read, text = diskwatch.Number(text)
 	_, text, _ = bytes.Cut(text, []byte("\nwrite_bytes: "))
-	dirtied, _, ok = digits(text)
-	return read, dirtied, ok
-}
-
-// digits takes the number that text begins with.
-func digits(text []byte) (v uint64, rest []byte, ok bool) {
-	for len(text) > 0 && text[0] >= '0' && text[0] <= '9' {
-		v = v*10 + uint64(text[0]-'0')
-		text, ok = text[1:], true
-	}
-	return v, text, ok
+	dirtied, text = diskwatch.Number(text)
+	return read, dirtied, text != nil
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/diskwatch"
 )
 
 // kernelThread is PF_KTHREAD of the kernel's include/linux/sched.h.
@@ -115,9 +117,9 @@ func parseStat(text []byte) (s status) {
 	if len(fields) < 20 {
 		return s
 	}
-	s.flags, _, _ = digits(fields[6])
-	s.faults, _, _ = digits(fields[8])
-	s.start, _, _ = digits(fields[19])
+	s.flags, _ = diskwatch.Number(fields[6])
+	s.faults, _ = diskwatch.Number(fields[8])
+	s.start, _ = diskwatch.Number(fields[19])
 	return s
 }
 
