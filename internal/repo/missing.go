@@ -210,8 +210,9 @@ func (r *Repository) ReportMissing(ctx context.Context, listed []Listed) {
 	}
 	slices.SortFunc(missing, func(a, b Listed) int { return b.Stored.Compare(a.Stored) })
 	r.warn("snapshots are missing that this machine saved or saw and that no 'tidemark forget' removed: %s; either "+
-		"the target was set back to an older state, or another program deleted files: run 'tidemark check'; 'tidemark "+
-		"forget --undo' with their IDs brings them back while their data is there, 'tidemark forget' accepts the loss",
+		"the target was set back to an older state or is an older copy, or another program deleted files: run 'tidemark "+
+		"check'; 'tidemark forget --undo' with their IDs brings them back while their data is there, 'tidemark forget' "+
+		"accepts the loss",
 		NameMissing(missing))
 }
 

@@ -111,7 +111,7 @@ func Presence(s *event.Overview) string {
 	case event.ServiceStopped:
 		return fmt.Sprintf("the service%s is stopped by a signal: 'kill -CONT %d' lets it go on", process, s.PID)
 	case event.ServiceUnreachable:
-		return "the service" + process + " runs and does not answer"
+		return "the service" + process + " runs and does not answer, as it may while it starts"
 	case event.ServiceOfOther:
 		return "the service is not running; one of the user " + human.Printable(s.User) + " is" + process
 	}
