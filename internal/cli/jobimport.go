@@ -2,10 +2,12 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -62,6 +64,10 @@ func (a *app) importJobs(ctx context.Context, found []*job.Imported, settings []
 		return err
 	}
 	f, err := e.Import(found, settings)
+	named := func(s options.Setting) bool { return s.Keyword == "REPOSITORY" }
+	if errors.Is(err, job.ErrIncomplete) && !slices.ContainsFunc(settings, named) {
+		err = fmt.Errorf("%w, or give --repo", err)
+	}
 	if err != nil {
 		return &usageError{err}
 	}
