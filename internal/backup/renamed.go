@@ -10,8 +10,8 @@ import (
 )
 
 // A machine that gets another host name has no snapshot under it, nor has one that gets the disk of another. The first
-// backup takes over the whole snapshots of the host that backed up the same folders, recognised by their inode numbers
-// and the times of their creation. Later backups have a parent under the new name.
+// backup of each set of sources takes over the whole snapshots of the host that backed up the same folders, recognised
+// by their inode numbers and the times of their creation. Later backups have a parent under the new name.
 
 // mostHosts is how many hosts are looked at, from the one with the newest snapshot: each takes some requests.
 const mostHosts = 16
@@ -19,9 +19,10 @@ const mostHosts = 16
 // takeOver returns the listed snapshots, with the whole ones of the former host as if this one had made them, and that
 // host; "" if there is none.
 func (job *Job) takeOver(ctx context.Context, r *repo.Repository, listed []repo.Listed) ([]repo.Listed, string, error) {
-	if job.Stdin != nil || job.Source.Comparing.Force || slices.ContainsFunc(listed, func(l repo.Listed) bool {
-		return l.Snapshot != nil && l.Snapshot.Host == job.Label.Host
-	}) {
+	own := func(l repo.Listed) bool {
+		return slices.ContainsFunc(job.Label.Sources, func(source string) bool { return job.covers(l, source) })
+	}
+	if job.Stdin != nil || job.Source.Comparing.Force || slices.ContainsFunc(listed, own) {
 		return listed, "", nil
 	}
 	former, err := job.formerHost(ctx, r, listed)
@@ -31,9 +32,9 @@ func (job *Job) takeOver(ctx context.Context, r *repo.Repository, listed []repo.
 	all := slices.Clone(listed)
 	for i, l := range all {
 		if l.Snapshot != nil && l.Snapshot.Host == former && !l.Snapshot.Partial {
-			own := *l.Snapshot
-			own.Host = job.Label.Host
-			all[i].Snapshot = &own
+			taken := *l.Snapshot
+			taken.Host = job.Label.Host
+			all[i].Snapshot = &taken
 		}
 	}
 	return all, former, nil
@@ -49,6 +50,9 @@ func (job *Job) formerHost(ctx context.Context, r *repo.Repository, listed []rep
 		if l.Snapshot == nil || l.Snapshot.Partial || tried[l.Snapshot.Host] ||
 			!sameSources(l.Snapshot.Sources, job.Label.Sources) {
 			continue
+		}
+		if len(tried) == parentTries {
+			break
 		}
 		tried[l.Snapshot.Host] = true
 		has, err := job.hasFolders(ctx, r, &l)
