@@ -263,8 +263,8 @@ func (a *app) warnOf(r *repo.Repository, out *backup.Outcome) (all []string) {
 		}
 	}
 	if out.Former != "" {
-		a.print.Note(fmt.Sprintf("these folders are new for host %s: host %s backed them up before, so they were compared with "+
-			"its snapshots, which stay: see 'tidemark forget --host'", human.Printable(out.Snapshot.Host),
+		a.print.Note(fmt.Sprintf("these folders are new for host %s: host %s backed them up before, so they were compared "+
+			"with its snapshots, which stay: see 'tidemark forget --host'", human.Printable(out.Snapshot.Host),
 			human.Printable(out.Former)))
 	}
 	if out.Unusual != "" {
