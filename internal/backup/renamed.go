@@ -13,9 +13,6 @@ import (
 // backup of each set of sources takes over the whole snapshots of the host that backed up the same folders, recognised
 // by their inode numbers and the times of their creation. Later backups have a parent under the new name.
 
-// mostHosts is how many hosts are looked at, from the one with the newest snapshot: each takes some requests.
-const mostHosts = 16
-
 // takeOver returns the listed snapshots, with the whole ones of the former host as if this one had made them, and that
 // host; "" if there is none.
 func (job *Job) takeOver(ctx context.Context, r *repo.Repository, listed []repo.Listed) ([]repo.Listed, string, error) {
@@ -44,9 +41,6 @@ func (job *Job) takeOver(ctx context.Context, r *repo.Repository, listed []repo.
 func (job *Job) formerHost(ctx context.Context, r *repo.Repository, listed []repo.Listed) (string, error) {
 	tried := map[string]bool{}
 	for _, l := range slices.Backward(listed) {
-		if len(tried) == mostHosts {
-			break
-		}
 		if l.Snapshot == nil || l.Snapshot.Partial || tried[l.Snapshot.Host] ||
 			!sameSources(l.Snapshot.Sources, job.Label.Sources) {
 			continue
