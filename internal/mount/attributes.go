@@ -64,7 +64,7 @@ func setAttributes(a *fuse.Attr, e view.Entry) {
 const securityLabel = "security.selinux"
 
 func (s *server) GetXAttr(cancel <-chan struct{}, header *fuse.InHeader, name string, p []byte) (uint32, fuse.Status) {
-	e, _, err := s.at(contextOf(cancel), header.NodeId)
+	e, _, err := s.at(cancel, header.NodeId)
 	if err != nil {
 		return 0, s.status(err, "attributes")
 	}
@@ -80,7 +80,7 @@ func (s *server) GetXAttr(cancel <-chan struct{}, header *fuse.InHeader, name st
 }
 
 func (s *server) ListXAttr(cancel <-chan struct{}, header *fuse.InHeader, p []byte) (uint32, fuse.Status) {
-	e, _, err := s.at(contextOf(cancel), header.NodeId)
+	e, _, err := s.at(cancel, header.NodeId)
 	if err != nil {
 		return 0, s.status(err, "attributes")
 	}

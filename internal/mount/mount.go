@@ -29,6 +29,8 @@ const (
 	// forever is how long the kernel keeps what does not change, and brief what does.
 	forever = 365 * 24 * time.Hour
 	brief   = time.Second
+	// moment is how long a request goes on after a signal for the program that waits for it.
+	moment = time.Second
 	// transfer is the largest read, in bytes: the most that Linux sends.
 	transfer = 1 << 20
 	// patience is how long a mount that is in use is tried again before it is detached.

@@ -62,13 +62,24 @@ func newServer(root view.Entry, from view.Reader, notify func(string)) *server {
 
 func (s *server) String() string { return "tidemark" }
 
-// request is the context of a request. It ends when the program that waits is interrupted.
+// request is the context of a request. It ends when the program that waits gets a signal.
 type request struct {
 	context.Context
 	cancel <-chan struct{}
 }
 
-func contextOf(cancel <-chan struct{}) context.Context { return request{context.Background(), cancel} }
+// answer does f for a request. The kernel reports any signal for the program that waits, also one that interrupts no
+// call on a disk, such as that by which Go's runtime stops a thread. So f is then tried once more, for a moment: only a
+// program that waits for long is interrupted.
+func answer[T any](cancel <-chan struct{}, f func(ctx context.Context) (T, error)) (T, error) {
+	result, err := f(request{context.Background(), cancel})
+	if !errors.Is(err, context.Canceled) {
+		return result, err
+	}
+	ctx, stop := context.WithTimeout(context.Background(), moment)
+	defer stop()
+	return f(ctx)
+}
 
 func (r request) Done() <-chan struct{} { return r.cancel }
 
@@ -88,7 +99,7 @@ func (s *server) status(err error, what string) fuse.Status {
 		return fuse.OK
 	case errors.Is(err, view.ErrAbsent):
 		return fuse.ENOENT
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return fuse.EINTR
 	}
 	text := fmt.Sprintf("%s: %v", what, err)
@@ -107,7 +118,7 @@ func (s *server) status(err error, what string) fuse.Status {
 }
 
 // at returns the object with that node number. dir is its directory, or itself.
-func (s *server) at(ctx context.Context, node uint64) (e view.Entry, dir *directory, err error) {
+func (s *server) at(cancel <-chan struct{}, node uint64) (e view.Entry, dir *directory, err error) {
 	s.mu.Lock()
 	dir = s.dirs[node>>shift]
 	s.mu.Unlock()
@@ -117,7 +128,9 @@ func (s *server) at(ctx context.Context, node uint64) (e view.Entry, dir *direct
 	case low == itself:
 		return dir.entry, dir, nil
 	default:
-		e, err = dir.entry.Folder.Entry(ctx, low-firstLeaf)
+		e, err = answer(cancel, func(ctx context.Context) (view.Entry, error) {
+			return dir.entry.Folder.Entry(ctx, low-firstLeaf)
+		})
 		return e, dir, err
 	}
 }
@@ -160,12 +173,11 @@ func (s *server) Forget(node, lookups uint64) {
 }
 
 func (s *server) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
-	ctx := contextOf(cancel)
-	_, dir, err := s.at(ctx, header.NodeId)
+	_, dir, err := s.at(cancel, header.NodeId)
 	if err != nil {
 		return s.status(err, name)
 	}
-	e, err := dir.entry.Folder.Find(ctx, name)
+	e, err := answer(cancel, func(ctx context.Context) (view.Entry, error) { return dir.entry.Folder.Find(ctx, name) })
 	if errors.Is(err, view.ErrAbsent) && !dir.entry.Moves {
 		out.SetEntryTimeout(forever) // node number 0: there is none
 		return fuse.OK
@@ -189,7 +201,7 @@ func (s *server) fill(dir *directory, e view.Entry, out *fuse.EntryOut) {
 }
 
 func (s *server) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
-	e, _, err := s.at(contextOf(cancel), in.NodeId)
+	e, _, err := s.at(cancel, in.NodeId)
 	if err != nil {
 		return s.status(err, "attributes")
 	}
@@ -201,7 +213,7 @@ func (s *server) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.A
 }
 
 func (s *server) Readlink(cancel <-chan struct{}, header *fuse.InHeader) ([]byte, fuse.Status) {
-	e, _, err := s.at(contextOf(cancel), header.NodeId)
+	e, _, err := s.at(cancel, header.NodeId)
 	if err == nil && e.Node.Type != tree.Symlink {
 		return nil, fuse.EINVAL
 	}
@@ -212,7 +224,7 @@ func (s *server) Readlink(cancel <-chan struct{}, header *fuse.InHeader) ([]byte
 }
 
 func (s *server) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	e, _, err := s.at(contextOf(cancel), in.NodeId)
+	e, _, err := s.at(cancel, in.NodeId)
 	if err == nil && e.Folder == nil {
 		return fuse.ENOTDIR
 	}
@@ -244,8 +256,7 @@ func (s *server) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.
 func (s *server) list(cancel <-chan struct{}, in *fuse.ReadIn,
 	add func(dir *directory, e view.Entry, as fuse.DirEntry) bool,
 ) fuse.Status {
-	ctx := contextOf(cancel)
-	_, dir, err := s.at(ctx, in.NodeId)
+	_, dir, err := s.at(cancel, in.NodeId)
 	if err != nil {
 		return s.status(err, "folder")
 	}
@@ -259,21 +270,23 @@ func (s *server) list(cancel <-chan struct{}, in *fuse.ReadIn,
 			from++
 		}
 	}
-	some := false
-	err = dir.entry.Folder.List(ctx, from-dots, func(e view.Entry) bool {
-		as := fuse.DirEntry{Name: e.Node.Name, Mode: typeBits(e.Node.Type), Ino: e.Inode, Off: e.Number + dots + 1}
-		ok := add(dir, e, as)
-		some = some || ok
-		return ok
+	_, err = answer(cancel, func(ctx context.Context) (some bool, err error) {
+		err = dir.entry.Folder.List(ctx, from-dots, func(e view.Entry) bool {
+			as := fuse.DirEntry{Name: e.Node.Name, Mode: typeBits(e.Node.Type), Ino: e.Inode, Off: e.Number + dots + 1}
+			ok := add(dir, e, as)
+			some = some || ok
+			return ok
+		})
+		if some {
+			err = nil // the next request gets the error again
+		}
+		return some, err
 	})
-	if some {
-		return fuse.OK // the next request gets the error again
-	}
 	return s.status(err, dir.entry.Node.Name+": list")
 }
 
 func (s *server) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	e, _, err := s.at(contextOf(cancel), in.NodeId)
+	e, _, err := s.at(cancel, in.NodeId)
 	if err != nil {
 		return s.status(err, "file")
 	}
@@ -304,7 +317,9 @@ func (s *server) Read(cancel <-chan struct{}, in *fuse.ReadIn, p []byte) (fuse.R
 	if f == nil {
 		return nil, fuse.EBADF
 	}
-	n, err := f.ReadAt(contextOf(cancel), p[:min(len(p), int(in.Size))], in.Offset)
+	n, err := answer(cancel, func(ctx context.Context) (int, error) {
+		return f.ReadAt(ctx, p[:min(len(p), int(in.Size))], in.Offset)
+	})
 	if err == nil || errors.Is(err, io.EOF) {
 		return fuse.ReadResultData(p[:n]), fuse.OK
 	}
@@ -330,7 +345,9 @@ func (s *server) Lseek(cancel <-chan struct{}, in *fuse.LseekIn, out *fuse.Lseek
 	if f == nil {
 		return fuse.EBADF
 	}
-	at, err := f.Seek(contextOf(cancel), in.Offset, in.Whence == seekHole)
+	at, err := answer(cancel, func(ctx context.Context) (uint64, error) {
+		return f.Seek(ctx, in.Offset, in.Whence == seekHole)
+	})
 	if errors.Is(err, io.EOF) {
 		return fuse.Status(syscall.ENXIO)
 	}
