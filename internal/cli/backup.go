@@ -388,7 +388,9 @@ func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) error {
 		if err := errors.Join(checkLocalSource(path), linkWithSlash(path)); err != nil {
 			return &usageError{err}
 		}
-		paths[i] = entered(path)
+		if paths[i], err = entered(path); err != nil {
+			return &usageError{err}
+		}
 	}
 	if job.Source.Root, err = backup.Sources(paths); err != nil {
 		return err

@@ -261,7 +261,9 @@ func fileSpecs(args []string) ([]dsmc.Spec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find working directory: %w", err)
 	}
-	wd = entered(wd + "/.")
+	if wd, err = entered(wd + "/."); err != nil {
+		return nil, err
+	}
 	var all []dsmc.Spec
 	for _, arg := range args {
 		s, err := dsmc.ParseSpec(arg, wd)

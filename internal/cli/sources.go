@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
@@ -56,23 +58,43 @@ func (a *app) presentSources(given []string, job *backup.Job) error {
 	return nil
 }
 
-// entered returns what a path that ends in "." or ".." leads to, if its name is that of a symbolic link: a person who
-// is in a folder means the folder, not the link that led there. Other paths stay as they are, with links above them.
-func entered(path string) string {
-	if name := filepath.Base(path); name != "." && name != ".." {
-		return path
+// entered returns what a path with ".", at its end, or ".." leads to as the kernel walks it: a person who is in a
+// folder means that one, not the link that led there, and above it is the folder that holds it. A path that leads there
+// by its text alone stays as it is, with links in it.
+func entered(path string) (string, error) {
+	parts := strings.Split(strings.TrimRight(path, "/"), "/")
+	base := parts[len(parts)-1]
+	if base != "." && !slices.Contains(parts, "..") {
+		return path, nil
 	}
 	at, err := filepath.Abs(path)
 	if err != nil {
-		return path
+		return "", fmt.Errorf("source %s: %w", path, err)
 	}
-	if info, err := os.Lstat(at); err != nil || info.Mode()&fs.ModeSymlink == 0 {
-		return path
+	byText, textErr := os.Lstat(at)
+	walked, err := os.Lstat(path)
+	if err != nil && textErr != nil || err == nil && textErr == nil && os.SameFile(walked, byText) {
+		return path, nil // what is missing is reported with the other sources
 	}
-	if real, err := filepath.EvalSymlinks(at); err == nil {
-		return real
+	if err != nil {
+		return "", fmt.Errorf("source %s: %w", path, err)
 	}
-	return path
+	if !filepath.IsAbs(path) {
+		wd, err := unix.Getwd() // os.Getwd says how the shell came there
+		if err != nil {
+			return "", fmt.Errorf("source %s: find working directory: %w", path, err)
+		}
+		parts = append([]string{wd}, parts...)
+	}
+	name := ""
+	if base != "." && base != ".." {
+		parts, name = parts[:len(parts)-1], base // of a link, only itself is meant
+	}
+	dir, err := filepath.EvalSymlinks(strings.Join(parts, "/"))
+	if err != nil {
+		return "", fmt.Errorf("source %s: %w", path, err)
+	}
+	return filepath.Join(dir, name), nil
 }
 
 // notMounted returns the sources at or below a required mount point where nothing is mounted, and the reason.

@@ -77,9 +77,10 @@ type world struct {
 	events  []record.Event
 	steps   []string // "job step"
 	running map[string]bool
-	ready   int // calls of Ready
-	held    int // inhibitions of sleep
-	most    int // steps at the same time
+	ready   int                 // calls of Ready
+	held    int                 // inhibitions of sleep
+	most    int                 // steps at the same time
+	says    func(*event.Status) // of the step that began last
 }
 
 func newWorld(t testing.TB, jobs ...*job.Job) *world {
@@ -209,6 +210,7 @@ func (w *world) Start(s Step, progress func(*event.Status)) (Process, error) {
 	w.running[name] = true
 	w.most = max(w.most, len(w.running))
 	takes, result := w.result(s)
+	w.says = progress
 	progress(&event.Status{Phase: "scanning"})
 	return &fake{w: w, name: name, takes: takes, result: result, stop: make(chan struct{}), dead: w.dead}, nil
 }

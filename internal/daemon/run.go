@@ -47,6 +47,7 @@ type run struct {
 	process   Process // nil between two steps, and while the run waits
 	status    atomic.Pointer[event.Status]
 	reported  time.Time // when progress was reported last
+	outage    bool      // the target does not answer, and that was reported
 	watch     watch
 	end       endReason
 	backup    int       // exit code of the backup; -1: none has ended
@@ -339,12 +340,27 @@ func (s *service) stopAll() {
 // progress reports how far the steps are.
 func (s *service) progress(now time.Time) {
 	for _, j := range s.all() {
-		if j.run == nil || j.run.process == nil || now.Sub(j.run.reported) < progressEvery {
+		if j.run == nil || j.run.process == nil {
 			continue
 		}
-		if status := j.run.status.Load(); status != nil {
+		status := j.run.status.Load()
+		s.noteOutage(j.run, status)
+		if status != nil && now.Sub(j.run.reported) >= progressEvery {
 			j.run.reported = now
 			s.send(&record.Event{Kind: record.Progress, Job: j.job.Name, Step: j.run.step.Name, Status: status})
 		}
 	}
+}
+
+// noteOutage reports that the target of a run does not answer, and that it does again.
+func (s *service) noteOutage(r *run, status *event.Status) {
+	if status == nil || (status.TargetError != "") == r.outage {
+		return
+	}
+	r.outage = !r.outage
+	text := "The target answers again"
+	if r.outage {
+		text = "The target does not answer, and is tried again: " + status.TargetError
+	}
+	s.note(r.job.Name, text)
 }

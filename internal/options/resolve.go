@@ -68,7 +68,7 @@ func resolve(flags *pflag.FlagSet, env Env, read ReadFile, system string) (*Spec
 		spec: &Spec{table: table, settings: make(map[string][]setting)}}
 	r.defaults()
 	r.file(flags)
-	r.environment()
+	r.environment(len(given(flags, "option-file"))+len(given(flags, "server-name")) > 0)
 	r.flags(flags)
 	if name, origin := r.one(flags, "server-name"); strings.HasSuffix(name, CopySuffix) {
 		r.turn(r.spec.server, origin)
@@ -280,8 +280,9 @@ func (r *resolver) one(flags *pflag.FlagSet, name string) (value, origin string)
 	return "", ""
 }
 
-// environment applies the variables that are set and not empty. A list has one element per line.
-func (r *resolver) environment() {
+// environment applies the variables that are set and not empty. A list has one element per line. The repository of a
+// file or stanza that the command line names is nearer than a variable, which would send all jobs to one place.
+func (r *resolver) environment(named bool) {
 	for i := range r.table {
 		o := &r.table[i]
 		name := o.Env()
@@ -289,7 +290,7 @@ func (r *resolver) environment() {
 			continue
 		}
 		text, ok := r.env(name)
-		if !ok || text == "" {
+		if !ok || text == "" || named && o.Name == "repo" && r.inFile(o) {
 			continue
 		}
 		if !o.multiple() {
@@ -302,6 +303,11 @@ func (r *resolver) environment() {
 			}
 		}
 	}
+}
+
+// inFile reports whether an option file gives an option.
+func (r *resolver) inFile(o *Option) bool {
+	return slices.ContainsFunc(r.spec.settings[o.Name], func(s setting) bool { return s.level == fromFile })
 }
 
 func (r *resolver) flags(flags *pflag.FlagSet) {
