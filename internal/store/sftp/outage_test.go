@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -142,22 +143,22 @@ func TestACutInTheMiddleIsRiddenOut(t *testing.T) {
 	inner := overSSH(t, s.Folder)
 	st := patient(inner)
 	end := make(chan struct{})
-	cut := make(chan int)
+	stopped := make(chan struct{})
+	var killed atomic.Int64
 	go func() {
-		killed := 0
+		defer close(stopped)
 		for i := 0; ; i++ {
 			select {
 			case <-end:
-				cut <- killed
 				return
 			case <-time.After(500 * time.Millisecond):
 			}
 			if i%4 == 3 {
 				s.Kill()
 				s.Run()
-				killed++
+				killed.Add(1)
 			}
-			killed += inner.KillChannels()
+			killed.Add(int64(inner.KillChannels()))
 		}
 	}()
 	data := storetest.Pattern(2<<20, 7)
@@ -166,8 +167,11 @@ func TestACutInTheMiddleIsRiddenOut(t *testing.T) {
 		names[i] = store.Name{Kind: store.Pack, ID: string("0123456789abcdef"[i%16]) + string("0123456789abcdef"[i/16]) + "2"}
 		require.NoError(t, st.Put(t.Context(), names[i], data))
 	}
+	for i := 0; killed.Load() < 3; i++ { // a quick machine needs more of them
+		require.NoError(t, st.Put(t.Context(), names[i%len(names)], data))
+	}
 	close(end)
-	require.Greater(t, <-cut, 2)
+	<-stopped
 	for _, name := range names {
 		got := make([]byte, len(data))
 		require.NoError(t, st.Get(t.Context(), name, 0, got))
