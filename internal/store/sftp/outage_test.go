@@ -8,8 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
