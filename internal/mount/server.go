@@ -68,6 +68,17 @@ type request struct {
 	cancel <-chan struct{}
 }
 
+func (r request) Done() <-chan struct{} { return r.cancel }
+
+func (r request) Err() error {
+	select {
+	case <-r.cancel:
+		return context.Canceled
+	default:
+		return nil
+	}
+}
+
 // answer does f for a request. The kernel reports any signal for the program that waits, also one that interrupts no
 // call on a disk, such as that by which Go's runtime stops a thread. So f is then tried once more, for a moment: only a
 // program that waits for long is interrupted.
@@ -79,17 +90,6 @@ func answer[T any](cancel <-chan struct{}, f func(ctx context.Context) (T, error
 	ctx, stop := context.WithTimeout(context.Background(), moment)
 	defer stop()
 	return f(ctx)
-}
-
-func (r request) Done() <-chan struct{} { return r.cancel }
-
-func (r request) Err() error {
-	select {
-	case <-r.cancel:
-		return context.Canceled
-	default:
-		return nil
-	}
 }
 
 // status translates an error, and reports one that is a failure to read. what is the object, for people.
