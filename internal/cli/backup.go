@@ -224,7 +224,7 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 	}
 	skipped := out.ID.IsZero() && !f.dryRun
 	warnings := a.warnOf(r, out)
-	end := &output.Backup{Ledger: l, ID: out.ID, Place: r.ID(), DryRun: f.dryRun, Skipped: skipped, Mended: out.Mended,
+	end := &output.Backup{Ledger: l, ID: out.ID, InRepo: r.ID(), DryRun: f.dryRun, Skipped: skipped, Mended: out.Mended,
 		Sources: out.Sources, Warnings: warnings, Waits: forget.Doubt(out.Snapshot), Full: a.spec.Output().Full}
 	if err := a.print.Report(end); err != nil {
 		return snapshot, err

@@ -181,9 +181,9 @@ func (j *live) align(now time.Time) {
 	m.Repository, m.Sources = one.Repository, one.Sources
 }
 
-// isIn records the ID of the repository of a backup, "" if it is unknown. If another one was there before, at the same
-// place, nothing is known of the new one.
-func (m *memory) isIn(id string) (replaced bool) {
+// learnRepository records the ID of the repository of a backup, "" if it is unknown. If another one was there before,
+// at the same place, nothing is known of the new one.
+func (m *memory) learnRepository(id string) (replaced bool) {
 	if id == "" {
 		return false
 	}

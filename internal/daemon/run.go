@@ -236,7 +236,7 @@ func (s *service) judge(j *live, result Result) {
 	failed := code != 0
 	switch r.step.Name {
 	case "backup", copyStep:
-		if j.isIn(summary.Repository) {
+		if j.learnRepository(summary.Repository) {
 			r.proven = time.Time{}
 		}
 		r.backup, r.rec.Snapshot, r.sources = code, summary.SnapshotID, summary.Sources

@@ -59,12 +59,12 @@ type memory struct {
 	Drilled     time.Time  `json:"drilled,omitzero"`
 	Unused      bool       `json:"unused,omitempty"` // a prune would find data to remove
 	Paused      bool       `json:"paused,omitempty"`
-	PausedUntil time.Time  `json:"paused_until,omitzero"` // zero: until it is resumed
-	Alerted     time.Time  `json:"alerted,omitzero"`      // silence was reported
-	Invalid     string     `json:"invalid,omitempty"`     // mistake of its stanza, as it was reported
-	Repository  string     `json:"repository,omitempty"`  // location of the results; "": of an older program
-	RepoID      string     `json:"repository_id,omitempty"`
-	Sources     []string   `json:"sources,omitempty"` // that the results are about
+	PausedUntil time.Time  `json:"paused_until,omitzero"`   // zero: until it is resumed
+	Alerted     time.Time  `json:"alerted,omitzero"`        // silence was reported
+	Invalid     string     `json:"invalid,omitempty"`       // mistake of its stanza, as it was reported
+	Repository  string     `json:"repository,omitempty"`    // location of the results; "": of an older program
+	RepoID      string     `json:"repository_id,omitempty"` // of the last backup; "": not known
+	Sources     []string   `json:"sources,omitempty"`       // that the results are about
 }
 
 // lock makes the state folder and takes its lock, which ends with the process at the latest.

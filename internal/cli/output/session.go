@@ -17,7 +17,7 @@ import (
 type Backup struct {
 	Ledger   *report.Ledger
 	ID       format.ID // zero: no snapshot was saved
-	Place    string    // ID of the repository
+	InRepo   string    // ID of the repository
 	DryRun   bool
 	Skipped  bool   // nothing had changed, and the user wanted no snapshot then
 	Mended   uint64 // files that were stored again because the repository had lost data of them
@@ -62,7 +62,7 @@ func (b *Backup) Events() []any {
 
 func (b *Backup) summary(t *report.Totals) *event.BackupSummary {
 	s := &event.BackupSummary{
-		Type: "summary", DryRun: b.DryRun, SnapshotID: b.Brief(), Repository: b.Place, Workers: t.PoolSizes,
+		Type: "summary", DryRun: b.DryRun, SnapshotID: b.Brief(), Repository: b.InRepo, Workers: t.PoolSizes,
 		FilesNew: t.Files.New, FilesChanged: t.Files.Changed, FilesUnmodified: t.Files.Unmodified,
 		FilesMended: b.Mended, DirsNew: t.Dirs.New, DirsChanged: t.Dirs.Changed, DirsUnmodified: t.Dirs.Unmodified,
 		OthersNew: t.Others.New, OthersChanged: t.Others.Changed, OthersSame: t.Others.Unmodified,
