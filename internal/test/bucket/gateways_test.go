@@ -80,8 +80,7 @@ func (m *machine) requireWhole() {
 }
 
 // TestTwoGatewaysToTheSameFiles has machines back up at the same time through two gateways that know nothing of each
-// other, so a condition on a name holds in each by itself only. No snapshot is lost, nor by a prune when all have
-// ended.
+// other, so that two writers may get one name. No snapshot is lost, nor by a prune when all have ended.
 func TestTwoGatewaysToTheSameFiles(t *testing.T) {
 	server := s3test.Start(t)
 	gateways := []store.Store{connect(t, server), connect(t, server.Beside())}
