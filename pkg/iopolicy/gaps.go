@@ -19,9 +19,18 @@ const (
 
 // gaps is what others do in gaps: weighted sums.
 type gaps struct {
-	ios, bytes, read, seconds float64 // read: of bytes
-	odd                       change  // of the last gaps
-	row                       int     // for how many gaps
+	reads, writes traffic
+	seconds       float64
+	odd           change // of the last gaps
+	row           int    // for how many gaps
+}
+
+// traffic is a number of I/Os, and their bytes.
+type traffic struct{ ios, bytes float64 }
+
+// plus returns the sum of part of t and u.
+func (t traffic) plus(part float64, u traffic) traffic {
+	return traffic{part*t.ios + u.ios, part*t.bytes + u.bytes}
 }
 
 // change is what others do compared with before.
@@ -33,16 +42,20 @@ const (
 	other        // they use it more
 )
 
-// compare compares a gap with those before.
-func (g *gaps) compare(ios, bytes, seconds float64) change {
+// compare compares the reads of a gap, or its writes, with those before.
+func (g *gaps) compare(reads, writes traffic, seconds float64, byWrites bool) change {
 	if g.seconds == 0 {
 		return same
 	}
-	part := seconds / g.seconds
-	error := math.Sqrt((1 + part) / (g.ios*part + 1))
-	most, least := ios/max(1, g.ios*part)-1, (ios+1)/(g.ios*part+1)-1
-	if g.bytes > 0 && bytes > 0 {
-		most, least = max(most, bytes/(g.bytes*part)-1), min(least, bytes/(g.bytes*part)-1)
+	part, now, usual := seconds/g.seconds, reads, g.of(byWrites)
+	if byWrites {
+		now = writes
+	}
+	error := math.Sqrt((1 + part) / (usual.ios*part + 1))
+	most, least := now.ios/max(1, usual.ios*part)-1, (now.ios+1)/(usual.ios*part+1)-1
+	if usual.bytes > 0 && now.bytes > 0 {
+		ratio := now.bytes / (usual.bytes * part)
+		most, least = max(most, ratio-1), min(least, ratio-1)
 	}
 	odd := same
 	switch limit := different + differentCertainty*error; {
@@ -55,7 +68,7 @@ func (g *gaps) compare(ios, bytes, seconds float64) change {
 		g.odd, g.row = odd, 0
 	}
 	g.row++
-	if odd == less && g.row >= moreGaps && bytes*smaller*g.ios < g.bytes*max(1, ios) {
+	if odd == less && g.row >= moreGaps && now.bytes*smaller*usual.ios < usual.bytes*max(1, now.ios) {
 		odd = other
 	}
 	if odd == less && g.row >= lessGaps || odd == other && (g.row >= moreGaps || most > twice+twiceCertainty*error) {
@@ -65,16 +78,15 @@ func (g *gaps) compare(ios, bytes, seconds float64) change {
 }
 
 // add adds a gap.
-func (g *gaps) add(ios, bytes, read, seconds float64) {
+func (g *gaps) add(reads, writes traffic, seconds float64) {
 	keep := math.Exp(-seconds / gapMemory)
-	g.ios, g.bytes, g.seconds = keep*g.ios+ios, keep*g.bytes+bytes, keep*g.seconds+seconds
-	g.read = keep*g.read + read
+	g.reads, g.writes, g.seconds = g.reads.plus(keep, reads), g.writes.plus(keep, writes), keep*g.seconds+seconds
 }
 
-// moved returns the sum of the bytes written, or of those read.
-func (g *gaps) moved(writes bool) float64 {
+// of returns the sum of the writes, or of the reads.
+func (g *gaps) of(writes bool) traffic {
 	if writes {
-		return g.bytes - g.read
+		return g.writes
 	}
-	return g.read
+	return g.reads
 }

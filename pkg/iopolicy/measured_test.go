@@ -310,6 +310,22 @@ func TestOwnJournalHidesNoLoss(t *testing.T) {
 	}
 }
 
+// TestOwnJournalEndsNoTrial: a commit of what the job wrote, which shows in a gap, is no other use of the disk by those
+// who read.
+func TestOwnJournalEndsNoTrial(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	for name, rise := range map[string]float64{"free channels": 6, "dies": 4, "overlap": 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			model := map[string]simModel{"free channels": simFlash(), "dies": simDies(), "overlap": simOverlap()}[name]
+			s := simScene{model: model, others: []simLoad{unpaced(1, 4096, always)}, job: reader(iopolicy.Throttle),
+				journal: 0.3, bursts: true, long: 24 * time.Second}
+			s.harmless(t, 0.05, func(t assert.TestingT, r simResult) { assert.GreaterOrEqual(t, r.rise, rise) })
+		})
+	}
+}
+
 // TestMeasuredWithLateWork: what the job wrote costs others something 100 ms later, beside larger and smaller grants
 // alike. A trial does not see that; what bounds it is how much others may lose from before.
 func TestMeasuredWithLateWork(t *testing.T) {

@@ -260,6 +260,8 @@ type simWatcher struct {
 	counted func(at time.Duration) bool // others' bytes are exact outside own operations
 	journal float64                     // bytes that the file system writes for each own one; they count as others'
 	last    iopolicy.Moment
+	bursts  bool          // these are written in gaps, at least a MiB at a time
+	shown   uint64        // of these
 	seen    uint64        // I/Os of others by then
 	waited  time.Duration // of these
 }
@@ -278,11 +280,20 @@ func (w *simWatcher) Look(m iopolicy.Moment) (s iopolicy.Sighting) {
 	if m.Inflight == 0 {
 		s.Inflight[0] = d.all.inflight > w.own.inflight
 		if w.counted(time.Duration(d.clock)) {
-			s.Others.Read, s.Others.Written = d.all.bytes-w.own.bytes, uint64(w.journal*float64(w.own.bytes))
-			s.Counted = true
+			s.Others.Read, s.Counted = d.all.bytes-w.own.bytes, true
 		}
 		if w.last.Inflight == 0 && m.Begun == w.last.Begun && !w.last.At.IsZero() {
 			s.Gap, s.IOs, s.Waited = m.At.Sub(w.last.At), ios-w.seen, waited-w.waited
+		}
+		if late := uint64(w.journal*float64(w.own.bytes)) - w.shown; !w.bursts || s.Gap > 0 && late >= 1<<20 {
+			w.shown += late
+			if w.bursts {
+				s.Writes = late >> 14
+				s.IOs += s.Writes
+			}
+		}
+		if s.Counted {
+			s.Others.Written = w.shown
 		}
 	}
 	w.last, w.seen, w.waited = m, ios, waited

@@ -206,6 +206,7 @@ type simScene struct {
 	peers  bool // the jobs' gates know of each other
 
 	journal float64 // see simWatcher
+	bursts  bool
 }
 
 // simMode is what the gate of a job may know.
@@ -276,7 +277,7 @@ func (s simScene) run(t *testing.T, mode simMode) (r simRun) {
 func (s simScene) gate(d *simDisk, own *simUser, mode simMode, peers *simPeers) *iopolicy.Gate {
 	set := iopolicy.DefaultSettings()
 	set.MaxImpact = s.impact
-	watcher := &simWatcher{disk: d, own: own, journal: s.journal, counted: func(at time.Duration) bool {
+	watcher := &simWatcher{disk: d, own: own, journal: s.journal, bursts: s.bursts, counted: func(at time.Duration) bool {
 		return mode == measured || mode == unsure && at < s.long/2
 	}}
 	cfg := iopolicy.Config{Medium: s.model.medium, Settings: set, Watcher: watcher}

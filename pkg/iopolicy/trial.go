@@ -167,7 +167,7 @@ func (t *trial) others(b Bytes) uint64 {
 
 // choose decides by what others did in gaps whether they are measured by their writes.
 func (t *trial) choose() {
-	read, written := t.gaps.read, t.gaps.bytes-t.gaps.read
+	read, written := t.gaps.reads.bytes, t.gaps.writes.bytes
 	if writes := written > mostlyWrites*read; writes != t.writes && (writes || read > written) {
 		t.writes = writes
 		t.forget()
@@ -213,19 +213,19 @@ func (t *trial) look(now, own int64, s Sighting, spent bool) {
 	if s.Gap < shortestGap {
 		return
 	}
-	seconds, bytes, read := s.Gap.Seconds(), 0.0, 0.0
+	seconds, reads, writes := s.Gap.Seconds(), traffic{ios: float64(s.IOs - s.Writes)}, traffic{ios: float64(s.Writes)}
 	if s.Counted && before.Counted {
-		read = float64(int64(s.Others.Read - before.Others.Read))
-		bytes = read + float64(int64(s.Others.Written-before.Others.Written))
+		reads.bytes = float64(int64(s.Others.Read - before.Others.Read))
+		writes.bytes = float64(int64(s.Others.Written - before.Others.Written))
 	}
-	switch t.gaps.compare(float64(s.IOs), bytes, seconds) {
+	switch t.gaps.compare(reads, writes, seconds, t.writes) {
 	case other:
 		t.forget()
 	case less:
 		t.fell(now)
 	case same:
 	}
-	t.gaps.add(float64(s.IOs), bytes, read, seconds)
+	t.gaps.add(reads, writes, seconds)
 	t.choose()
 }
 
@@ -275,7 +275,7 @@ func keep(length int64, samples float64) float64 {
 // turn compares others' rate in the turn that has ended with that in gaps.
 func (t *trial) turn(end period) {
 	p := &t.periods
-	usual := t.gaps.moved(t.writes) / t.gaps.seconds / 1e9
+	usual := t.gaps.of(t.writes).bytes / t.gaps.seconds / 1e9
 	turn, all := p.paused.since(p.began), end.since(p.began)
 	if p.paused.length == 0 || turn.own <= 0 || turn.length <= 0 || !(usual > 0) {
 		return

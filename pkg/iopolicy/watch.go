@@ -38,9 +38,10 @@ type Sighting struct {
 	// Inflight: foreign I/O of that tier is on the device now.
 	Inflight [Tiers]bool
 	// Gap is the time since the last poll if no own operation was in flight in it and foreign I/Os could be counted; else
-	// 0. IOs is their number, and Waited how long they took together; 0: not known.
+	// 0. IOs is their number, Writes how many of them are writes, and Waited how long they took together; 0: not known.
 	Gap    time.Duration
 	IOs    uint64
+	Writes uint64
 	Waited time.Duration
 	// Others is how many bytes others have moved since any one moment. Counted: it is exact now, since no own operation is
 	// in flight, and cooperating processes use the device no more than others.

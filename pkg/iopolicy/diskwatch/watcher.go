@@ -316,7 +316,7 @@ func (w *Watcher) count(g *sample, wrote bool, s *iopolicy.Sighting) {
 	if !wrote && w.writes.recent(g.At) {
 		writes = less(writes, ownCommit)
 	}
-	s.IOs += writes
+	s.IOs, s.Writes = s.IOs+writes, writes
 	s.Waited = g.dev.Waited - w.last.dev.Waited
 }
 
