@@ -167,18 +167,18 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 	if err != nil {
 		return "", err
 	}
-	a.task.sources = job.Label.Sources
+	a.sources = job.Label.Sources
 	a.setParallel(job)
-	a.task.setBrief(true)
+	a.governor.Brief(true)
 	job.Phases.Begin = func(first bool) {
 		use := options.LaterBackup
 		if first {
 			use = options.FirstBackup
 		}
 		a.applyPolicy(use)
-		a.task.setBrief(false)
+		a.governor.Brief(false)
 	}
-	job.Phases.End = func() { a.task.setBrief(true) }
+	job.Phases.End = func() { a.governor.Brief(true) }
 	r, err := a.openOrCreate(ctx, f)
 	if err != nil {
 		return "", err
@@ -409,7 +409,7 @@ func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) error {
 	if job.Source.Reading.Order, err = backup.ParseOrder(reading.Order); err != nil {
 		return err
 	}
-	job.Source.Gate, job.Source.Rotational = a.gate, a.rotational
+	job.Source.Gate, job.Source.Rotational = a.governor.Gate, a.governor.Rotational
 	job.Source.Comparing = f.parent.comparing
 	job.Source.Comparing.Relist = !reading.Names
 	return nil

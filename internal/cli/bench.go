@@ -47,14 +47,14 @@ func (a *app) bench(ctx context.Context, c speedtest.Config) error {
 	a.applyPolicy(options.Attended)
 	var pass *iopolicy.Pass
 	if c.Dir != "" {
-		pass = a.gate(nil, c.Dir)
+		pass = a.governor.Gate(nil, c.Dir)
 	}
 	c.Pass = func(p iopolicy.Policy) (*iopolicy.Pass, func()) {
-		notes, err := a.task.SetPolicy(p, 0)
+		change, err := a.governor.Job.SetPolicy(p, 0)
 		if err != nil {
-			notes = append(notes, err.Error())
+			change.Notes = []string{err.Error()}
 		}
-		for _, note := range notes {
+		for _, note := range change.Notes {
 			a.print.Note(note)
 		}
 		return pass, func() {}
@@ -76,7 +76,7 @@ func (a *app) bench(ctx context.Context, c speedtest.Config) error {
 			seen = append(seen, result.Policy)
 		}
 		shown := &output.Measurement{Result: result, First: first}
-		if manager := a.gates(); manager != nil && result.What.Disk() {
+		if manager := a.governor.Gates(); manager != nil && result.What.Disk() {
 			shown.Device, shown.Medium = manager.Device(pass)
 		}
 		if err := a.print.Print(shown); err != nil {

@@ -17,10 +17,12 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/cli/help"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
+	"github.com/tidemark-backup/tidemark/internal/governor"
 	"github.com/tidemark-backup/tidemark/internal/hook"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/limit"
 	"github.com/tidemark-backup/tidemark/internal/store/s3"
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 	"github.com/tidemark-backup/tidemark/internal/throttle/device"
@@ -95,17 +97,22 @@ func Run(ctx context.Context, p Process) int {
 // app is one run of the program.
 type app struct {
 	Process
-	spec    *options.Spec
-	print   output.Printer
-	intake  report.Intake
-	task    *task
-	devices *device.Finder   // devices seen in this run
-	ballast *sysinfo.Ballast // must stay reachable: see sysinfo.LimitHeap
-	logon   *unlock.Logon    // nil: no share was used yet
-	remotes []store.Remote   // to be closed
-	charged s3.Requests      // of the repository, if it is in a bucket
-	typed   *options.Secret  // passphrase that a person typed; nil: it is not kept
-	hinted  bool             // hintVariables has printed
+	spec     *options.Spec
+	print    output.Printer
+	intake   report.Intake
+	governor *governor.Governor
+	sources  []string         // of a backup
+	uploads  int              // of a backup; 0: not known yet
+	frames   int              // bytes of opened frames that a repository keeps; 0: as usual
+	limiter  *limit.Limiter   // of all repositories of the run; nil: no limits
+	devices  *device.Finder   // devices seen in this run
+	ballast  *sysinfo.Ballast // must stay reachable: see sysinfo.LimitHeap
+	logon    *unlock.Logon    // nil: no share was used yet
+	remotes  []store.Remote   // to be closed
+	opened   []usedCache      // recorded at the end of the run
+	charged  s3.Requests      // of the repository, if it is in a bucket
+	typed    *options.Secret  // passphrase that a person typed; nil: it is not kept
+	hinted   bool             // hintVariables has printed
 
 	// Of the commands of IBM's client.
 	returnCodes bool // exit codes and reports are those of IBM's client

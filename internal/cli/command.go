@@ -150,7 +150,8 @@ func (a *app) use(spec *options.Spec) {
 	if a.returnCodes {
 		spec = spec.WithFullReport()
 	}
-	a.spec, a.task = spec, newTask(spec.IO())
+	a.spec = spec
+	a.governor = a.newGovernor()
 	a.limitTransfers(spec.Limits())
 }
 

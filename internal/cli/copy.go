@@ -63,7 +63,8 @@ source is not copied; the others are, and the exit code is 1.`,
 
 // source is the program as it would use the repository to copy from.
 func (a *app) source() *app {
-	source := &app{Process: a.Process, spec: a.spec.Source(), print: a.print, task: a.task, devices: a.devices}
+	source := &app{Process: a.Process, spec: a.spec.Source(), print: a.print, governor: a.governor, limiter: a.limiter,
+		devices: a.devices}
 	source.intake.Requests = source.requests
 	source.intake.Limits, source.intake.Limited = a.intake.Limits, a.intake.Limited
 	return source
@@ -76,7 +77,7 @@ func (a *app) copy(ctx context.Context, f *copyFlags, refs []string) (err error)
 	}
 	a.applyPolicy(options.LaterBackup)
 	from, err := source.open(ctx)
-	a.remotes = append(a.remotes, source.remotes...)
+	a.remotes, a.opened = append(a.remotes, source.remotes...), append(a.opened, source.opened...)
 	if err != nil {
 		return err
 	}

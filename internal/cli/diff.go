@@ -119,7 +119,7 @@ func (a *app) diffLive(ctx context.Context, r *repo.Repository, f diffFlags, arg
 		here.Hosts = []string{hostName()}
 	}
 	unread := 0
-	live := browse.Live{Gates: a.gate, ReadData: f.readData, Problem: func(path string, err error) {
+	live := browse.Live{Gates: a.governor.Gate, ReadData: f.readData, Problem: func(path string, err error) {
 		unread++
 		a.print.Note(fmt.Sprintf("%s: %v", human.Printable(path), err))
 	}}

@@ -42,7 +42,7 @@ func (a *app) drill(ctx context.Context, f *checkFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	opt.Seed, opt.Folder, opt.Host, opt.Gate = f.seed, os.TempDir(), hostName(), a.gate
+	opt.Seed, opt.Folder, opt.Host, opt.Gate = f.seed, os.TempDir(), hostName(), a.governor.Gate
 	if opt.Seed == 0 {
 		opt.Seed = uint64(time.Now().UnixNano())
 	}

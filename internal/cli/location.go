@@ -61,17 +61,17 @@ func isRemote(at location.Location, devices *device.Finder) bool {
 func (a *app) access(at location.Location) location.Access {
 	access := location.Access{Connect: a.connect, Share: a.shareOptions, Bucket: a.bucketOptions, SSH: a.sshOptions,
 		Observe: a.observeReads, Retry: a.noteRetry,
-		Back: func() { a.noteBack("the target") }, Limit: a.task.limiter}
+		Back: func() { a.noteBack("the target") }, Limit: a.limiter}
 	if !at.OnServer() {
-		access.Gate = a.gate(nil, at.Folder)
+		access.Gate = a.governor.Gate(nil, at.Folder)
 	}
 	return access
 }
 
 // limitTransfers applies limits to the repositories that this run opens from now on.
 func (a *app) limitTransfers(o options.Limits) {
-	a.task.limiter = limit.New(limit.Rates(o))
-	a.intake.Limits, a.intake.Limited = report.Limits(o), a.task.limiter.Progress
+	a.limiter = limit.New(limit.Rates(o))
+	a.intake.Limits, a.intake.Limited = report.Limits(o), a.limiter.Progress
 }
 
 // observeReads counts what is read from the repository.
@@ -160,19 +160,13 @@ func (a *app) bucketOptions(t s3.Target) (s3.Options, error) {
 			return o, fmt.Errorf("read --s3-ca: %w", err)
 		}
 	}
-	if manager := a.gates(); manager != nil {
-		o.Pass = manager.Remote(t.Host())
-	}
+	o.Pass = a.governor.Remote(t.Host())
 	return o, nil
 }
 
 // sshOptions returns the settings of the connection to a machine with SSH. What ssh asks appears on the terminal.
 func (a *app) sshOptions(t sftp.Target) sftp.Options {
-	o := sftp.Options{Channels: a.sessions(), Ask: unlock.OpenTerminal(a.Err) != nil}
-	if manager := a.gates(); manager != nil {
-		o.Pass = manager.Remote(t.Host)
-	}
-	return o
+	return sftp.Options{Channels: a.sessions(), Ask: unlock.OpenTerminal(a.Err) != nil, Pass: a.governor.Remote(t.Host)}
 }
 
 // shareOptions returns the settings of a connection: one session per upload, all behind one I/O gate.
@@ -203,9 +197,7 @@ func (a *app) shareOptions(t smb.Target) smb.Options {
 	case "off":
 		o.Verify = smb.VerifyOff
 	}
-	if manager := a.gates(); manager != nil {
-		o.Pass = manager.Remote(t.Host)
-	}
+	o.Pass = a.governor.Remote(t.Host)
 	return o
 }
 
@@ -225,8 +217,8 @@ func (a *app) tcp(host string) smb.TCP {
 // sessions returns the maximum number of connections to a server: the uploads of the backup, or those that a backup
 // would start with.
 func (a *app) sessions() int {
-	if a.task.uploads > 0 {
-		return a.task.uploads
+	if a.uploads > 0 {
+		return a.uploads
 	}
 	cpu := sysinfo.CPUCount()
 	return a.spec.Parallel(cpu, options.Media{Target: device.Remote}).Workers.Uploads

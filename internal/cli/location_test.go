@@ -24,7 +24,9 @@ func at(t *testing.T, args ...string) *app {
 	}
 	spec, _, err := options.Resolve(flags, env, none)
 	require.NoError(t, err)
-	return &app{spec: spec, task: newTask(spec.IO())}
+	a := &app{Process: Process{Env: env}, spec: spec}
+	a.governor = a.newGovernor()
+	return a
 }
 
 func TestLocations(t *testing.T) {
@@ -97,10 +99,10 @@ func TestAShareIsRemoteWhateverMediumSays(t *testing.T) {
 	require.True(t, isRemote(p, device.NewFinder()))
 	require.Equal(t, device.Remote, mediumOf(p, device.NewFinder(), "ssd"))
 	require.Equal(t, device.Remote, a.targetMedium())
-	a.task.uploads = 0
+	a.uploads = 0
 	require.Equal(t, 4, a.sessions())
 	require.Equal(t, 7, at(t, "--repo", "smb://me@nas/share", "--uploads", "7").sessions())
-	a.task.uploads = 2
+	a.uploads = 2
 	require.Equal(t, 2, a.sessions())
 
 	folder, err := at(t, "--repo", t.TempDir()).location()

@@ -32,7 +32,7 @@ func (a *app) setParallel(job *backup.Job) {
 		}
 		job.Parallel.Level = backup.Range{Start: start, Least: 1, Most: options.HardestAuto}
 	}
-	job.Session.Uploads, a.task.uploads = par.Workers.Uploads, par.Workers.Uploads
+	job.Session.Uploads, a.uploads = par.Workers.Uploads, par.Workers.Uploads
 	job.Session.Memory = par.Memory - job.Parallel.Memory
 	job.Session.Tuning.Frame = frameSize(par)
 	job.Session.Tuning.Segment = max(1, int(a.spec.Transfer().CommitBytes/session.PackSize))

@@ -54,7 +54,7 @@ It needs FUSE: on Debian the package fuse3, on macOS macFUSE (not tested there y
 		if err != nil {
 			return err
 		}
-		a.task.frames = mountFrames
+		a.frames = mountFrames
 		r, err := a.open(ctx)
 		if err != nil {
 			return err

@@ -101,7 +101,7 @@ func (a *app) openWith(ctx context.Context, st store.Store, sources *unlock.Sour
 // usesCache notes that the run uses the cache folder of a repository.
 func (a *app) usesCache(r *repo.Repository) {
 	if c := a.spec.Cache(); c.Enabled && r.CacheFolder() != "" {
-		a.task.opened = append(a.task.opened, usedCache{r.CacheFolder(), r.Store().Location()})
+		a.opened = append(a.opened, usedCache{r.CacheFolder(), r.Store().Location()})
 	}
 }
 
@@ -130,8 +130,8 @@ func (a *app) openOptions() repo.OpenOptions {
 	c := a.spec.Cache()
 	opt := repo.OpenOptions{Cache: repo.CacheOptions{Dir: c.Dir, Temporary: !c.Enabled || c.Dir == ""},
 		Notify: a.print.Note,
-		Warn:   a.warnAlways, Gate: a.gate}
-	opt.Cache.Frames = a.task.frames
+		Warn:   a.warnAlways, Gate: a.governor.Gate}
+	opt.Cache.Frames = a.frames
 	at, err := a.location()
 	if c.MaxNamed || err == nil && isRemote(at, a.devices) {
 		opt.Cache.TreeFrames = c.MaxBytes
@@ -141,7 +141,7 @@ func (a *app) openOptions() repo.OpenOptions {
 
 // secrets returns the sources of keys.
 func (a *app) secrets() *unlock.Sources {
-	s := &unlock.Sources{Keys: a.spec.Keys(), Machine: a.machineKeys(), Flush: a.flush}
+	s := &unlock.Sources{Keys: a.spec.Keys(), Machine: a.machineKeys(), Flush: a.governor.Flush}
 	if s.Keys == (options.Keys{}) && a.typed != nil {
 		s.Keys.Password = *a.typed
 	}

@@ -63,16 +63,16 @@ func (a *app) protect(ctx context.Context, src *backup.Source) error {
 			continue
 		}
 		protected = append(protected, options.Protected{Path: m.Path, Why: "a mount of snapshots"})
-		if slices.ContainsFunc(a.task.sources, func(source string) bool { return within(m.Path, source) }) {
+		if slices.ContainsFunc(a.sources, func(source string) bool { return within(m.Path, source) }) {
 			a.print.Note(human.Printable(m.Path) + " is left out: snapshots are mounted there")
 		}
 	}
 	if runtime.GOOS == "darwin" {
-		protected = append(protected, options.Protected{Path: localfs.SystemVolumes, Hollow: true, Sources: a.task.sources,
+		protected = append(protected, options.Protected{Path: localfs.SystemVolumes, Hollow: true, Sources: a.sources,
 			Why: "a volume of the system, whose files appear at the root"})
 		if a.spec.ExcludesTimeMachine() {
 			protected = append(append(protected, a.leftOutByTimeMachine(ctx, mounts)...),
-				options.Protected{Sources: a.task.sources})
+				options.Protected{Sources: a.sources})
 		}
 	}
 	src.Skip = func(dev, ino uint64) bool { return known[identity{dev, ino}] }
@@ -100,7 +100,7 @@ func (a *app) leftOutByTimeMachine(ctx context.Context, mounts []localfs.Mount) 
 	for i := range mounts {
 		m.Mounts = append(m.Mounts, mounts[i].Path)
 	}
-	all, err = leftOut(m, a.task.sources)
+	all, err = leftOut(m, a.sources)
 	if err != nil {
 		a.print.Note(err.Error())
 	}

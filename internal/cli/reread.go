@@ -12,8 +12,8 @@ import (
 // since the backup is complete.
 func (a *app) reread(ctx context.Context, r *repo.Repository, job *backup.Job, out *backup.Outcome,
 	all bool) error {
-	a.task.yieldToAll()
-	defer a.task.setBrief(true) // the user waits for the repository to be closed
+	a.governor.Yield()
+	defer a.governor.Brief(true) // the user waits for the repository to be closed
 	opt := backup.RereadOptions{Days: a.spec.Reading().RereadDays, All: all}
 	again, err := backup.RereadShare(ctx, r, job, out, opt)
 	if err != nil && ctx.Err() == nil {

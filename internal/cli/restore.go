@@ -131,7 +131,7 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 	if err := f.check(); err != nil {
 		return err
 	}
-	to := restore.Target{Path: f.target, Delete: f.remove, DryRun: f.dryRun, Verify: f.verify, Gate: a.gate}
+	to := restore.Target{Path: f.target, Delete: f.remove, DryRun: f.dryRun, Verify: f.verify, Gate: a.governor.Gate}
 	if to.Overwrite, err = restore.ParseOverwrite(f.overwrite); err != nil {
 		return &usageError{err}
 	}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -80,22 +78,34 @@ func (a *app) prioritize(pid int, p iopolicy.Policy) error {
 // run runs a program. It does not turn off the fetching of dataless files (priority.FetchNothing): the program is
 // another one and may need them.
 func (a *app) run(ctx context.Context, p iopolicy.Policy, argv []string) error {
-	job := &program{policy: p, note: a.print.Note}
+	var running int // process
+	var known *throttle.Announcement
+	job := control.NewJob(p, control.Means{
+		Show: func() control.Status { return control.Status{Job: "run"} },
+		Apply: func(p iopolicy.Policy) ([]string, error) {
+			applied, err := priority.ApplyTo(running, p)
+			if err == nil {
+				known.SetPolicy(p)
+			}
+			return applied.Notes, err
+		},
+		Note: a.print.Note, Silent: true,
+	})
 	stop := func() {}
 	command := priority.Command{Argv: argv, Files: [3]*os.File{file(a.In), file(a.Out), file(a.Err)}}
 	command.Started = func(pid int, applied priority.Applied) error {
 		for _, note := range applied.Notes {
 			a.print.Note(note)
 		}
-		job.pid, job.known = pid, a.announce(pid, p)
-		stop, _ = a.serve(ctx, job, job.endTerm)
+		running, known = pid, a.announce(pid, p)
+		stop, _ = a.serve(ctx, job)
 		return nil
 	}
 	defer a.ending.hold()()
 	// The program handles signals itself: run passes them on and ends with the program.
 	code, err := priority.Run(context.WithoutCancel(ctx), p, command)
 	stop()
-	_ = job.known.Close() // the process is gone, and its entries with it
+	_ = known.Close() // the process is gone, and its entries with it
 	if code == exitOK && err == nil {
 		return nil
 	}
@@ -127,85 +137,6 @@ func (a *app) announce(pid int, p iopolicy.Policy, places ...string) *throttle.A
 func file(stream any) *os.File {
 	f, _ := stream.(*os.File)
 	return f
-}
-
-// program is a running program, as its socket shows and changes it.
-type program struct {
-	pid    int
-	known  *throttle.Announcement
-	mu     sync.Mutex
-	policy iopolicy.Policy
-	term   control.Term      // of the policy, if it was set for a time
-	note   func(text string) // reports the end of the term
-}
-
-// Status implements control.Job.
-func (p *program) Status() control.Status {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return control.Status{Job: "run", Policy: p.policy.String(), PolicyUntil: p.term.Until(),
-		Command: shownCommand(os.Args)}
-}
-
-// SetPolicy implements control.Job.
-func (p *program) SetPolicy(to iopolicy.Policy, d time.Duration) ([]string, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	held := p.policy
-	notes, err := p.hold(to)
-	if err == nil {
-		p.term.Change(held, d, p.expired)
-	}
-	return notes, err
-}
-
-// ReturnPolicy implements control.Job.
-func (p *program) ReturnPolicy() ([]string, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.term.Runs() {
-		return nil, nil
-	}
-	notes, err := p.hold(p.term.Lasting())
-	if err == nil {
-		p.term.End()
-	}
-	return notes, err
-}
-
-// expired returns to the lasting policy when the term is over.
-func (p *program) expired() {
-	p.mu.Lock()
-	var notes []string
-	var err error
-	if p.term.Expired() {
-		notes, err = p.hold(p.term.Lasting())
-	}
-	policy := p.policy
-	p.mu.Unlock()
-	if err != nil {
-		notes = append(notes, "the policy is still "+policy.String()+": "+err.Error())
-	}
-	for _, note := range notes {
-		p.note(note)
-	}
-}
-
-// endTerm ends the term of the policy with the program.
-func (p *program) endTerm() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.term.End()
-}
-
-// hold applies a policy.
-func (p *program) hold(to iopolicy.Policy) ([]string, error) {
-	applied, err := priority.ApplyTo(p.pid, to)
-	if err == nil {
-		p.policy = to
-		p.known.SetPolicy(to)
-	}
-	return applied.Notes, err
 }
 
 // programError is the exit code of a program, with an error if it could not be run.

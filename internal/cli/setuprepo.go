@@ -292,7 +292,7 @@ func (s *setupRun) prove(ctx context.Context) error {
 	s.result.Snapshot = found.ID.String()
 	return s.withRepository(ctx, func(r *repo.Repository) error {
 		opt := drill.Options{Snapshots: []repo.Listed{*found}, Seed: uint64(time.Now().UnixNano()), Folder: os.TempDir(),
-			Host: hostName(), Gate: s.gate,
+			Host: hostName(), Gate: s.governor.Gate,
 			Workers: s.spec.Parallel(sysinfo.CPUCount(), options.Media{}).Workers.Readers}
 		l := report.NewJob(report.Restore, time.Now)
 		stop := s.print.Watch(ctx, l)

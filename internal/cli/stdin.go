@@ -50,7 +50,7 @@ func (a *app) fromStdin(ctx context.Context, f *backupFlags, args []string, job 
 	if err != nil {
 		return fmt.Errorf("run %s: %w", args[0], err)
 	}
-	stream := &commandOutput{cmd: cmd, out: out, task: a.task}
+	stream := &commandOutput{cmd: cmd, out: out, launch: a.governor.Start}
 	job.Stdin.Reader, job.Stdin.Close = abortable(ctx, stream), stream.wait
 	return nil
 }
@@ -82,9 +82,9 @@ func (l *lazyPipe) Read(p []byte) (int, error) {
 
 // commandOutput is the output of a command. The first read starts it, when the repository is known to be open.
 type commandOutput struct {
-	cmd  *exec.Cmd
-	out  io.Reader
-	task *task
+	cmd    *exec.Cmd
+	out    io.Reader
+	launch func(start func() error) error
 
 	mu      sync.Mutex // guards what follows, and the start: wait may come in the middle of it
 	started bool
@@ -103,7 +103,7 @@ func (c *commandOutput) start() error {
 	defer c.mu.Unlock()
 	if !c.started {
 		c.started = true
-		if err := c.task.start(c.cmd.Start); err != nil {
+		if err := c.launch(c.cmd.Start); err != nil {
 			c.failed = fmt.Errorf("run %s: %w", c.cmd.Args[0], err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
+	"github.com/tidemark-backup/tidemark/internal/governor"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
@@ -29,7 +30,7 @@ func TestNoCommandOutlivesTheBackup(t *testing.T) {
 	for i := range rounds {
 		ctx, cancel := context.WithCancel(t.Context())
 		file := filepath.Join(dir, strconv.Itoa(i))
-		a := &app{task: &task{}}
+		a := &app{governor: governor.New(governor.Config{})}
 		a.Err = io.Discard
 		f, job := &backupFlags{}, &backup.Job{}
 		f.stream.name, f.stream.command = "out", true

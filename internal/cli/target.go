@@ -92,7 +92,7 @@ func (a *app) checkTarget(ctx context.Context, text string, speed bool) error {
 // probeTarget tests a location.
 func (a *app) probeTarget(ctx context.Context, at location.Location) (*target.Report, error) {
 	if !at.OnServer() {
-		return target.Run(ctx, at.Folder, target.Options{Pass: a.gate(nil, at.Folder), Known: a.known})
+		return target.Run(ctx, at.Folder, target.Options{Pass: a.governor.Gate(nil, at.Folder), Known: a.known})
 	}
 	st, err := a.remoteAt(ctx, at)
 	if err != nil {
@@ -128,7 +128,7 @@ func (a *app) measureTarget(ctx context.Context, at location.Location, say func(
 			speed, err = target.MeasureServer(ctx, st)
 		}
 	} else {
-		speed, err = target.MeasureFolder(ctx, at.Folder, a.gate(nil, at.Folder))
+		speed, err = target.MeasureFolder(ctx, at.Folder, a.governor.Gate(nil, at.Folder))
 	}
 	if err != nil {
 		return err
@@ -163,7 +163,7 @@ func (a *app) probeNewTarget(ctx context.Context, id string) {
 	if err != nil || at.OnServer() || !cache.Enabled || cache.Dir == "" {
 		return // not mounted, or nothing remembers the last probe
 	}
-	report, err := target.ProbeOnce(ctx, at.Folder, filepath.Join(cache.Dir, id), a.gate(nil, at.Folder),
+	report, err := target.ProbeOnce(ctx, at.Folder, filepath.Join(cache.Dir, id), a.governor.Gate(nil, at.Folder),
 		a.devices)
 	if err != nil && ctx.Err() == nil {
 		a.print.Note("the target could not be tested: " + err.Error())

@@ -103,10 +103,19 @@ func (r Running) ReturnPolicy(ctx context.Context) (Change, error) {
 	return r.change(ctx, request{Version: protocol, Request: returnPolicy})
 }
 
+// SetMaxImpact changes how much of their speed others may lose, in percent. The policy stays.
+func (r Running) SetMaxImpact(ctx context.Context, percent float64) (Change, error) {
+	return r.change(ctx, request{Version: protocol, Request: setImpact, MaxImpact: percent})
+}
+
 func (r Running) change(ctx context.Context, q request) (Change, error) {
 	var c Change
 	if err := r.ask(ctx, q, "policy_change", &c); err != nil {
-		return Change{}, fmt.Errorf("set policy of process %d: %w", r.PID, err)
+		what := "policy"
+		if q.Request == setImpact {
+			what = "impact"
+		}
+		return Change{}, fmt.Errorf("set %s of process %d: %w", what, r.PID, err)
 	}
 	return c, nil
 }

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	if dir := os.Getenv("TIDEMARK_TEST_SERVE"); dir != "" {
-		if _, err := Serve(context.Background(), dir, &job{}); err != nil {
+		if _, err := Serve(context.Background(), dir, newJob(iopolicy.Important).Job); err != nil {
 			panic(err)
 		}
 		fmt.Println("ready")
@@ -58,35 +58,31 @@ func rawAsk(path string) error {
 	return err
 }
 
-// job obeys, unless it is stubborn.
+// job is a Job whose means obey, unless they are stubborn.
 type job struct {
+	*Job
 	mu       sync.Mutex
-	client   iopolicy.Policy
 	changes  []iopolicy.Policy
 	stubborn error
-	term     time.Duration // of the last change
 	notes    []string
 	status   Status
+	reported chan string // what happened at the end of a term
 }
 
-func (j *job) Status() Status {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	s := j.status
-	s.Policy = j.client.String()
-	return s
+func newJob(holds iopolicy.Policy) *job {
+	j := &job{reported: make(chan string, 10)}
+	j.Job = NewJob(holds, Means{Show: func() Status { return j.status }, Apply: j.apply,
+		Note: func(text string) { j.reported <- text }})
+	return j
 }
 
-// ReturnPolicy of a test job changes to throttle.
-func (j *job) ReturnPolicy() ([]string, error) { return j.SetPolicy(iopolicy.Throttle, 0) }
-
-func (j *job) SetPolicy(p iopolicy.Policy, d time.Duration) ([]string, error) {
+func (j *job) apply(p iopolicy.Policy) ([]string, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.stubborn != nil {
 		return nil, j.stubborn
 	}
-	j.client, j.changes, j.term = p, append(j.changes, p), d
+	j.changes = append(j.changes, p)
 	return j.notes, nil
 }
 
@@ -98,9 +94,9 @@ func place(t *testing.T) string {
 	return filepath.Join(base, "run")
 }
 
-func begin(t *testing.T, dir string, j Job, l limits) (stop func()) {
+func begin(t *testing.T, dir string, j *job, l limits) (stop func()) {
 	t.Helper()
-	stop, err := serve(t.Context(), dir, j, l)
+	stop, err := serve(t.Context(), dir, j.Job, l)
 	require.NoError(t, err)
 	t.Cleanup(stop)
 	return stop
@@ -136,7 +132,8 @@ func TestAJobIsShownAndChanged(t *testing.T) {
 	state.Gates = []event.Gate{{Device: "sda", Medium: "ssd", State: "waiting", Asleep: [4]float64{3: 1.5},
 		Windows: [4]uint64{5, 1}, Blamed: []report.Process{{PID: 42, Name: "make"}}}}
 	want := Status{Job: "backup", Sources: []string{"/home"}, Repository: "/srv/backup", Start: start, Status: state}
-	j := &job{client: iopolicy.Throttle, notes: []string{"nice stays 10"}, status: want}
+	j := newJob(iopolicy.Throttle)
+	j.notes, j.status = []string{"nice stays 10"}, want
 	stop := begin(t, dir, j, usualLimits())
 	info, err := os.Stat(dir)
 	require.NoError(t, err)
@@ -178,7 +175,7 @@ func TestAJobIsShownAndChanged(t *testing.T) {
 func TestTheEndOfTheContextEndsTheSocket(t *testing.T) {
 	dir := place(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	stop, err := Serve(ctx, dir, &job{})
+	stop, err := Serve(ctx, dir, newJob(iopolicy.Important).Job)
 	require.NoError(t, err)
 	require.Len(t, names(t, dir), 1)
 	cancel()
@@ -188,7 +185,7 @@ func TestTheEndOfTheContextEndsTheSocket(t *testing.T) {
 
 func TestTwoJobs(t *testing.T) {
 	dir := place(t)
-	a, b := &job{}, &job{}
+	a, b := newJob(iopolicy.Important), newJob(iopolicy.Important)
 	stopA := begin(t, dir, a, usualLimits())
 	begin(t, dir, b, usualLimits())
 	all, err := Jobs(dir)
@@ -230,7 +227,7 @@ func TestTheKilledLeaveNothing(t *testing.T) {
 
 	_, err = r.Status(t.Context())
 	require.ErrorIs(t, err, ErrGone)
-	begin(t, dir, &job{}, usualLimits())
+	begin(t, dir, newJob(iopolicy.Important), usualLimits())
 	require.Equal(t, os.Getpid(), only(t, dir).PID)
 	require.Len(t, names(t, dir), 1, "only ours")
 }
@@ -264,7 +261,7 @@ func TestUnsafeDirectories(t *testing.T) {
 	dir := place(t)
 	both := func(at, want string) {
 		t.Helper()
-		_, err := Serve(t.Context(), at, &job{})
+		_, err := Serve(t.Context(), at, newJob(iopolicy.Important).Job)
 		require.ErrorIs(t, err, ErrDirectory)
 		require.ErrorContains(t, err, want)
 		_, err = Jobs(at)
@@ -279,12 +276,12 @@ func TestUnsafeDirectories(t *testing.T) {
 	both(dir, "run 'chmod 700 "+dir+"'")
 	require.NoError(t, os.Chmod(dir, 0o700))
 
-	_, err = Serve(t.Context(), filepath.Join(dir, strings.Repeat("x", 120)), &job{})
+	_, err = Serve(t.Context(), filepath.Join(dir, strings.Repeat("x", 120)), newJob(iopolicy.Important).Job)
 	require.ErrorIs(t, err, ErrDirectory)
 	require.ErrorContains(t, err, "set XDG_RUNTIME_DIR to a shorter one")
 	file := filepath.Join(dir, "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	_, err = Serve(t.Context(), file, &job{})
+	_, err = Serve(t.Context(), file, newJob(iopolicy.Important).Job)
 	require.ErrorIs(t, err, syscall.ENOTDIR)
 
 	if os.Geteuid() != 0 {
@@ -305,7 +302,7 @@ func dial(t *testing.T, r Running) *net.UnixConn {
 
 func TestNonsenseIsRefused(t *testing.T) {
 	dir := place(t)
-	j := &job{client: iopolicy.Throttle}
+	j := newJob(iopolicy.Throttle)
 	begin(t, dir, j, usualLimits())
 	r := only(t, dir)
 	for said, want := range map[string]string{
@@ -371,7 +368,9 @@ func TestRudeClients(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := place(t)
 			l := limits{patience: 100 * time.Millisecond, pause: time.Microsecond, connections: 3}
-			stop := begin(t, dir, &job{status: Status{Repository: strings.Repeat("r", 1<<16)}}, l)
+			j := newJob(iopolicy.Important)
+			j.status.Repository = strings.Repeat("r", 1<<16)
+			stop := begin(t, dir, j, l)
 			r := only(t, dir)
 			var all []*net.UnixConn
 			for range l.connections + 2 {
@@ -403,7 +402,7 @@ func behaveLast(conn *net.UnixConn) { _, _ = conn.Write([]byte("{")) }
 
 func TestManyAtOnce(t *testing.T) {
 	dir := place(t)
-	j := &job{}
+	j := newJob(iopolicy.Important)
 	l := usualLimits()
 	l.pause = 0
 	begin(t, dir, j, l)
@@ -501,7 +500,9 @@ func impostor(t *testing.T, behave func(net.Conn)) Running {
 
 func TestAnswersThatWouldBeTooLong(t *testing.T) {
 	dir := place(t)
-	begin(t, dir, &job{status: Status{Sources: []string{strings.Repeat("s", answerLine)}}}, usualLimits())
+	j := newJob(iopolicy.Important)
+	j.status.Sources = []string{strings.Repeat("s", answerLine)}
+	begin(t, dir, j, usualLimits())
 	_, err := only(t, dir).Status(t.Context())
 	require.ErrorIs(t, err, ErrRefused)
 	require.ErrorContains(t, err, "the answer is too long")
@@ -510,9 +511,10 @@ func TestAnswersThatWouldBeTooLong(t *testing.T) {
 func TestTheSignalSteps(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	j := &job{client: iopolicy.Throttle, notes: []string{"nice stays 10"}}
+	j := newJob(iopolicy.Throttle)
+	j.notes = []string{"nice stays 10"}
 	reported := make(chan string)
-	OnSignal(ctx, j, func(text string) { reported <- text })
+	OnSignal(ctx, j.Job, func(text string) { reported <- text })
 	for _, want := range []string{
 		"the policy is now utility, it was throttle", "the policy is now standard, it was utility",
 		"the policy is now important, it was standard", "the policy is now throttle, it was important",
@@ -521,11 +523,11 @@ func TestTheSignalSteps(t *testing.T) {
 		require.Equal(t, want, <-reported)
 		require.Equal(t, "nice stays 10", <-reported)
 	}
-	require.Equal(t, iopolicy.Throttle, next("passive"))
-	require.Equal(t, iopolicy.Throttle, next("of before"))
+	require.Equal(t, iopolicy.Throttle, next(iopolicy.Passive))
 
-	j = &job{client: iopolicy.Utility, stubborn: errors.New("no")}
+	j = newJob(iopolicy.Utility)
+	j.stubborn = errors.New("no")
 	var notes []string
-	step(j, func(text string) { notes = append(notes, text) })
+	step(j.Job, func(text string) { notes = append(notes, text) })
 	require.Equal(t, []string{"the policy is still utility: no"}, notes)
 }

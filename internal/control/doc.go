@@ -12,6 +12,6 @@
 //	anything else                                             -> {"message_type":"refused","version":1,"message":"..."}
 //
 // The job has priority: a client that is slow, sends too much or sends invalid requests is disconnected, and an error
-// at the socket is never an error of the job. The interface Job hides what a job does; the caller supplies the
-// directory.
+// at the socket is never an error of the job. A Job holds the policy and the time for which it was set; its Means show
+// and apply it. The caller supplies the directory.
 package control

@@ -31,8 +31,9 @@ func FuzzRequest(f *testing.F) {
 		f.Add([]byte(said))
 	}
 	f.Fuzz(func(t *testing.T, said []byte) {
-		j := &job{client: iopolicy.Throttle}
-		ofJob := (&jobServer{job: j}).answer
+		j := newJob(iopolicy.Throttle)
+		defer j.End()
+		ofJob := func(q request) any { return j.answer(q, time.Now()) }
 		orders := 0
 		ofService := func(q request) any {
 			return answerOrder(q, func(o Command) (event.Daemon, error) {
@@ -66,7 +67,9 @@ func FuzzRequest(f *testing.F) {
 				}
 			}
 		}
-		require.True(t, j.term >= 0 && j.term <= LongestTerm)
+		if until := j.Status().PolicyUntil; until != nil {
+			require.True(t, time.Until(*until) <= LongestTerm)
+		}
 		if !bytes.Contains(said, []byte(`:`)) { // no field at all
 			require.Empty(t, j.changes)
 			require.Zero(t, orders)
@@ -77,7 +80,8 @@ func FuzzRequest(f *testing.F) {
 // A client that sends a byte now and then holds no place for longer than the patience of the socket.
 func TestASlowSenderIsCutOff(t *testing.T) {
 	dir := place(t)
-	begin(t, dir, &job{}, limits{patience: 50 * time.Millisecond, pause: time.Microsecond, connections: 1})
+	l := limits{patience: 50 * time.Millisecond, pause: time.Microsecond, connections: 1}
+	begin(t, dir, newJob(iopolicy.Important), l)
 	conn := dial(t, only(t, dir))
 	line := `{"version":1,"request":"status"` + strings.Repeat(" ", requestLine/2)
 	require.Eventually(t, func() bool {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // Other users are rejected even if directory and socket are open to all.
@@ -23,7 +24,7 @@ func TestOtherUsersAreNotHeard(t *testing.T) {
 		t.Skip("needs root to become another user")
 	}
 	dir := place(t)
-	j := &job{}
+	j := newJob(iopolicy.Important)
 	begin(t, dir, j, usualLimits())
 	r := only(t, dir)
 	for _, open := range []string{filepath.Dir(dir), dir, r.path} {
@@ -67,7 +68,7 @@ func TestAProgramOfAnotherUserIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(client, program, 0o755))
 	require.NoError(t, os.Chmod(base, 0o755))
-	j := &job{}
+	j := newJob(iopolicy.Important)
 	begin(t, dir, j, usualLimits())
 	orders := 0
 	stop, err := ServeDaemon(t.Context(), dir, func(Command) (event.Daemon, error) {

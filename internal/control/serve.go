@@ -28,20 +28,24 @@ func usualLimits() limits {
 }
 
 // Serve makes a socket for a job in dir, which it creates if missing, and serves it until stop is called or ctx ends.
-// stop removes the socket and returns when no request uses the job any more; it may be called repeatedly. After an
-// error the job can run all the same, without control.
-func Serve(ctx context.Context, dir string, job Job) (stop func(), err error) {
+// stop removes the socket, returns when no request uses the job any more, and ends its term; it may be called
+// repeatedly. After an error the job can run all the same, without control.
+func Serve(ctx context.Context, dir string, job *Job) (stop func(), err error) {
 	return serve(ctx, dir, job, usualLimits())
 }
 
-func serve(ctx context.Context, dir string, job Job, l limits) (func(), error) {
+func serve(ctx context.Context, dir string, job *Job, l limits) (func(), error) {
 	unique := make([]byte, 4)
 	if _, err := rand.Read(unique); err != nil {
 		return nil, fmt.Errorf("find a name for the control socket: %w", err)
 	}
 	name := prefix + strconv.Itoa(os.Getpid()) + "-" + hex.EncodeToString(unique)
-	s := &jobServer{job: job, start: time.Now()}
-	return serveAt(ctx, dir, name, s.answer, l)
+	start := time.Now()
+	end, err := serveAt(ctx, dir, name, func(q request) any { return job.answer(q, start) }, l)
+	if err != nil {
+		return nil, err
+	}
+	return func() { end(); job.End() }, nil
 }
 
 // serveAt serves a socket of a name in dir, and answers each request with the value that answer returns for it.

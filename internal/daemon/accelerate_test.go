@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,32 +15,11 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// policyJob records its policy.
-type policyJob struct {
-	mu     sync.Mutex
-	policy iopolicy.Policy
-	term   time.Duration
-}
-
-func (j *policyJob) Status() control.Status {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return control.Status{Job: "backup", Policy: j.policy.String()}
-}
-
-func (j *policyJob) SetPolicy(p iopolicy.Policy, d time.Duration) ([]string, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.policy, j.term = p, d
-	return nil, nil
-}
-
-func (j *policyJob) ReturnPolicy() ([]string, error) { return nil, nil }
-
-func (j *policyJob) last() (iopolicy.Policy, time.Duration) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.policy, j.term
+// throttled returns a job of this process, at throttle.
+func throttled() *control.Job {
+	return control.NewJob(iopolicy.Throttle, control.Means{Note: func(string) {},
+		Show:  func() control.Status { return control.Status{Job: "backup"} },
+		Apply: func(iopolicy.Policy) ([]string, error) { return nil, nil }})
 }
 
 // A step is accelerated although its socket appears later than the request, and no longer than was asked for.
@@ -53,14 +31,13 @@ func TestAStepIsAcceleratedWhenItHasASocket(t *testing.T) {
 	dir := filepath.Join(base, "run")
 	done := make(chan struct{})
 	go func() { defer close(done); hasten(t.Context(), dir, os.Getpid(), time.Now().Add(time.Hour)) }()
-	j := &policyJob{policy: iopolicy.Throttle}
+	j := throttled()
 	stop, err := control.Serve(t.Context(), dir, j)
 	require.NoError(t, err)
 	defer stop()
 	<-done
-	policy, term := j.last()
-	require.Equal(t, iopolicy.Important, policy)
-	require.True(t, term > 0 && term <= time.Hour, term)
+	require.Equal(t, iopolicy.Important, j.Policy())
+	require.WithinDuration(t, time.Now().Add(time.Hour), *j.Status().PolicyUntil, time.Minute)
 
 	// It waits neither for a process that has ended nor after the time was ended.
 	short := exec.Command("true")
@@ -71,14 +48,13 @@ func TestAStepIsAcceleratedWhenItHasASocket(t *testing.T) {
 	hasten(ctx, dir, os.Getppid(), time.Now().Add(time.Hour))
 
 	// No step is accelerated after the time.
-	j = &policyJob{policy: iopolicy.Throttle}
+	j = throttled()
 	stop()
 	stop, err = control.Serve(t.Context(), dir, j)
 	require.NoError(t, err)
 	defer stop()
 	hasten(t.Context(), dir, os.Getpid(), time.Now())
-	policy, _ = j.last()
-	require.Equal(t, iopolicy.Throttle, policy)
+	require.Equal(t, iopolicy.Throttle, j.Policy())
 }
 
 // thisProcess is a step that is this test.
@@ -92,12 +68,12 @@ func TestStepsAreAcceleratedOnOrder(t *testing.T) {
 	require.NoError(t, err)
 	defer os.RemoveAll(base)
 	dir := filepath.Join(base, "run")
-	j := &policyJob{policy: iopolicy.Throttle}
+	j := throttled()
 	stop, err := control.Serve(t.Context(), dir, j)
 	require.NoError(t, err)
 	defer stop()
 	s := &service{Config: &Config{Places: Places{RuntimeDir: dir}}}
-	important := func() bool { p, _ := j.last(); return p == iopolicy.Important }
+	important := func() bool { return j.Policy() == iopolicy.Important }
 	s.hasten(thisProcess{}) // without an order: nothing
 	s.accelerate(time.Now().Add(time.Hour))
 	s.hasten(thisProcess{})

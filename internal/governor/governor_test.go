@@ -1,0 +1,135 @@
+package governor_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/control"
+	"github.com/tidemark-backup/tidemark/internal/governor"
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/throttle"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+)
+
+// governed returns a governor whose gates are those of one folder, or cannot be made. It never changes the CPU
+// priority: only Use and the first gate outside of a brief part do.
+func governed(p iopolicy.Policy, folder string, broken error) (*governor.Governor, *[]string) {
+	var notes []string
+	return governor.New(governor.Config{Policy: p, Note: func(text string) { notes = append(notes, text) },
+		Open: func(client *iopolicy.Client) (*throttle.Manager, error) {
+			if broken != nil {
+				return nil, broken
+			}
+			return throttle.Open(throttle.Config{Client: client, Medium: "ssd"}, folder)
+		}}), &notes
+}
+
+func TestTheIOFollowsTheJobButInItsParts(t *testing.T) {
+	g, _ := governed(iopolicy.Utility, "", nil)
+	require.Equal(t, iopolicy.Utility, g.IOPolicy())
+	set := func(p iopolicy.Policy, d time.Duration) {
+		_, err := g.Job.SetPolicy(p, d)
+		require.NoError(t, err)
+	}
+	set(iopolicy.Standard, 0)
+	require.Equal(t, iopolicy.Standard, g.IOPolicy())
+	g.Brief(true)
+	require.Equal(t, iopolicy.Passive, g.IOPolicy(), "a person waits")
+	set(iopolicy.Throttle, 0)
+	require.Equal(t, iopolicy.Passive, g.IOPolicy())
+	require.Equal(t, iopolicy.Throttle, g.Job.Policy(), "that of the job is another one")
+	g.Brief(false)
+	require.Equal(t, iopolicy.Throttle, g.IOPolicy())
+
+	set(iopolicy.Important, time.Hour)
+	g.Brief(true)
+	g.Yield()
+	require.Equal(t, iopolicy.Throttle, g.IOPolicy(), "no person waits for the rest")
+	s := g.Job.Status()
+	require.Equal(t, "throttle", s.Policy)
+	require.Nil(t, s.PolicyUntil, "the term is over")
+}
+
+func TestGatesAreMadeOnceAndFollow(t *testing.T) {
+	g, notes := governed(iopolicy.Utility, t.TempDir(), nil)
+	started := false
+	require.NoError(t, g.Start(func() error { started = true; return nil }), "without gates")
+	require.True(t, started)
+	require.NoError(t, g.Close())
+	g.Brief(true)
+	manager := g.Gates()
+	require.NotNil(t, manager)
+	require.Same(t, manager, g.Gates())
+	require.Equal(t, iopolicy.Passive, manager.Client().Policy())
+	g.Brief(false)
+	_, err := g.Job.SetPolicy(iopolicy.Throttle, 0)
+	require.NoError(t, err)
+	require.Equal(t, iopolicy.Throttle, manager.Client().Policy())
+	pass := g.Gate(nil, t.TempDir())
+	require.False(t, g.Rotational(pass))
+	wrote := false
+	failed := errors.New("disk full")
+	require.ErrorIs(t, g.Flush(t.TempDir(), func() error { wrote = true; return failed }), failed)
+	require.True(t, wrote)
+	require.NotNil(t, g.Remote("nas"))
+	require.NoError(t, g.Close())
+	require.Empty(t, *notes)
+}
+
+func TestWithoutGatesNothingIsHeldBack(t *testing.T) {
+	g, notes := governed(iopolicy.Utility, "", errors.New("no such medium"))
+	g.Brief(true)
+	require.Nil(t, g.Gates())
+	require.Equal(t, []string{"the I/O policy is not in effect: no such medium"}, *notes)
+	require.Nil(t, g.Gate(nil, "/"))
+	require.Nil(t, g.Remote("nas"))
+	require.False(t, g.Rotational(nil))
+	wrote := false
+	require.NoError(t, g.Flush("/", func() error { wrote = true; return nil }))
+	require.True(t, wrote)
+}
+
+// The report of a job has the policies that it held since it is shown.
+func TestAJobIsShownWithItsPolicies(t *testing.T) {
+	g, _ := governed(iopolicy.Utility, t.TempDir(), nil)
+	g.Brief(true)
+	require.Equal(t, control.Status{Policy: "utility"}, g.Job.Status(), "before it is shown")
+	l := report.New(time.Now)
+	g.Show(control.Status{Job: "backup", Sources: []string{"/src"}, Repository: "/repo"}, l)
+	_, err := g.Job.SetPolicy(iopolicy.Important, 0)
+	require.NoError(t, err)
+	s := g.Job.Status()
+	require.Equal(t, "backup", s.Job)
+	require.Equal(t, []string{"/src"}, s.Sources)
+	require.Equal(t, "/repo", s.Repository)
+	totals := l.Snapshot()
+	require.Equal(t, totals.Start, s.Start)
+	require.Equal(t, "important", totals.Policies[len(totals.Policies)-1].Policy)
+	require.NoError(t, g.Close())
+}
+
+// A person who watches a job sees the speed of the last seconds, and one who asks once in a while that since the start.
+func TestSpeedsOfAStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, _ := governed(iopolicy.Utility, "", errors.New("no gates"))
+		g.Brief(true)
+		l := report.New(time.Now)
+		g.Show(control.Status{Job: "backup"}, l)
+		read := func(n uint64) { l.Bytes.Read.Add(n); l.Bytes.Inspected.Add(n) }
+		time.Sleep(100 * time.Second)
+		read(1000)
+		require.InDelta(t, 10, g.Job.Status().Status.BytesPerSecond, 0.01)
+		for range 10 {
+			time.Sleep(time.Second)
+			read(50)
+			g.Job.Status()
+		}
+		require.InDelta(t, 50, g.Job.Status().Status.BytesPerSecond, 0.01)
+		time.Sleep(390 * time.Second)
+		require.InDelta(t, 3, g.Job.Status().Status.BytesPerSecond, 0.01)
+	})
+}
