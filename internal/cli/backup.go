@@ -146,13 +146,13 @@ none of these snapshots by a policy.`,
 }
 
 // isRepository reports whether a line of the option file names the repository of this run.
-func (a *app) isRepository(place string) bool {
-	if rest, ok := strings.CutPrefix(place, "~/"); ok {
+func (a *app) isRepository(named string) bool {
+	if rest, ok := strings.CutPrefix(named, "~/"); ok {
 		home, _ := a.Env("HOME")
-		place = filepath.Join(home, rest)
+		named = filepath.Join(home, rest)
 	}
-	at, err := location.Parse(place)
-	here, err2 := a.location()
+	at, err := location.Parse(named)
+	here, err2 := a.place.Location()
 	return err == nil && err2 == nil && at.String() == here.String()
 }
 
@@ -167,7 +167,7 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 	if err != nil {
 		return "", err
 	}
-	a.sources = job.Label.Sources
+	a.place.Sources = job.Label.Sources
 	a.setParallel(job)
 	a.governor.Brief(true)
 	job.Phases.Begin = func(first bool) {
@@ -206,7 +206,7 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 		a.noteExcluded(job)
 	}
 	l := report.New(time.Now)
-	a.intake.Attach(l)
+	a.place.Intake.Attach(l)
 	job.Session.Observer = &observer{ledger: l, note: a.print.Note}
 	defer a.publish(ctx, "backup", job.Label.Sources, l)()
 	stop := a.watch(ctx, l)
@@ -297,7 +297,7 @@ func (a *app) openOrCreate(ctx context.Context, f *backupFlags) (*repo.Repositor
 	switch {
 	case f.dryRun:
 		a.print.Note("the repository does not exist yet: everything counts as new")
-		return a.inMemory(ctx)
+		return a.place.InMemory(ctx, repo.InitOptions{Recovery: true, Label: label()})
 	case f.repository.make || !a.spec.Repository().Named:
 		return a.create(ctx, false, repo.InitOptions{})
 	}

@@ -91,7 +91,7 @@ stores what it needs of them again. 'tidemark repair' handles the rest.`,
 
 func (a *app) check(ctx context.Context, f *checkFlags) error {
 	opt := check.Options{ReadData: f.readData, Parallel: f.parallel, Record: hostName()}
-	if at, err := a.location(); err == nil {
+	if at, err := a.place.Location(); err == nil {
 		opt.Lagging = a.settle(at) != 0
 	}
 	if f.subset != "" {
@@ -120,7 +120,7 @@ func (a *app) check(ctx context.Context, f *checkFlags) error {
 		opt.ReadData, opt.Subset.Rolling = true, f.rolling
 	}
 	l := report.NewJob(report.Check, time.Now)
-	a.intake.Attach(l)
+	a.place.Intake.Attach(l)
 	defer a.publish(ctx, "check", nil, l)()
 	result, err := a.runCheck(ctx, f, opt, l)
 	if result != nil {

@@ -1,6 +1,6 @@
 // Package cli is the command line: flags in, exit code out. Each command has a file of its own, which reads its flags,
-// calls one verb and prints the result. Package output formats results, and package unlock finds the secret that opens
-// a repository.
+// calls one verb and prints the result. Package output formats results. The repository is a place.Place, and a
+// governor.Governor has the process follow its policy.
 package cli
 
 import (
@@ -16,14 +16,11 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/cli/help"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
-	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
 	"github.com/tidemark-backup/tidemark/internal/governor"
 	"github.com/tidemark-backup/tidemark/internal/hook"
 	"github.com/tidemark-backup/tidemark/internal/options"
-	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/place"
 	"github.com/tidemark-backup/tidemark/internal/store"
-	"github.com/tidemark-backup/tidemark/internal/store/limit"
-	"github.com/tidemark-backup/tidemark/internal/store/s3"
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 	"github.com/tidemark-backup/tidemark/internal/throttle/device"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
@@ -64,7 +61,6 @@ func Main(stretch keyfile.Params) int {
 // Run executes one command and returns the exit code.
 func Run(ctx context.Context, p Process) int {
 	a := &app{Process: p, devices: device.NewFinder()}
-	a.intake.Requests = a.requests
 	// Mistakes in the options are reported before the format is known: guess it from the arguments.
 	a.print = output.Printer(output.NewText(p.Out, p.Err, output.TextOptions{}))
 	if slices.Contains(p.Args, "--json") {
@@ -99,20 +95,11 @@ type app struct {
 	Process
 	spec     *options.Spec
 	print    output.Printer
-	intake   report.Intake
-	governor *governor.Governor
-	sources  []string         // of a backup
-	uploads  int              // of a backup; 0: not known yet
-	frames   int              // bytes of opened frames that a repository keeps; 0: as usual
-	limiter  *limit.Limiter   // of all repositories of the run; nil: no limits
-	devices  *device.Finder   // devices seen in this run
-	ballast  *sysinfo.Ballast // must stay reachable: see sysinfo.LimitHeap
-	logon    *unlock.Logon    // nil: no share was used yet
-	remotes  []store.Remote   // to be closed
-	opened   []usedCache      // recorded at the end of the run
-	charged  s3.Requests      // of the repository, if it is in a bucket
-	typed    *options.Secret  // passphrase that a person typed; nil: it is not kept
-	hinted   bool             // hintVariables has printed
+	governor *governor.Governor // nil: the options are not read yet
+	place    *place.Place       // of the repository; nil: likewise
+	devices  *device.Finder     // devices seen in this run
+	ballast  *sysinfo.Ballast   // must stay reachable: see sysinfo.LimitHeap
+	hinted   bool               // hintVariables has printed
 
 	// Of the commands of IBM's client.
 	returnCodes bool // exit codes and reports are those of IBM's client

@@ -15,8 +15,9 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/place"
+	"github.com/tidemark-backup/tidemark/internal/place/unlock"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/location"
@@ -33,9 +34,10 @@ func TestExitCodes(t *testing.T) {
 			store.ErrGone, store.ErrNoSpace, store.ErrDenied, store.ErrTemporary, store.ErrShort, store.NoSnapshots("/there"),
 			smb.ErrLogon, smb.ErrInsecure, smb.ErrTorn, target.ErrNotFolder,
 		},
-		exitUsage:       {usagef("x"), &options.Error{Origin: "f:1", Err: options.ErrValue}, options.ErrConflict},
+		exitUsage: {usagef("x"), &place.NameError{Err: errors.New("x")},
+			&options.Error{Origin: "f:1", Err: options.ErrValue}, options.ErrConflict},
 		exitIncomplete:  {errIncomplete},
-		exitNoRepo:      {repo.ErrNoRepository, errGone, location.ErrAway},
+		exitNoRepo:      {repo.ErrNoRepository, place.ErrGone, location.ErrAway},
 		exitWrongKey:    {repo.ErrWrongKey, unlock.ErrNoSecret},
 		exitInterrupted: {errInterrupted, context.Canceled, errors.Join(repo.ErrWrongKey, errInterrupted)},
 	} {

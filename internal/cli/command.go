@@ -145,16 +145,6 @@ func (a *app) optionReader(flags *pflag.FlagSet) (options.ReadFile, error) {
 	}, nil
 }
 
-// use makes options those of the run.
-func (a *app) use(spec *options.Spec) {
-	if a.returnCodes {
-		spec = spec.WithFullReport()
-	}
-	a.spec = spec
-	a.governor = a.newGovernor()
-	a.limitTransfers(spec.Limits())
-}
-
 // warnReadable warns of secret files that all users of this machine can read.
 func (a *app) warnReadable() {
 	keys, share := a.spec.Keys(), a.spec.Share()

@@ -72,9 +72,9 @@ func (a *app) offerSnapshots(c *cobra.Command) []cobra.Completion {
 	if err != nil {
 		return nil
 	}
-	sources := silent.secrets()
+	sources := silent.place.Secrets()
 	sources.Asker = nil
-	r, err := silent.openWith(ctx, st, sources)
+	r, err := silent.place.OpenWith(ctx, st, sources)
 	if err != nil {
 		return nil
 	}

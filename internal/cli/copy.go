@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/copy"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/place"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
@@ -61,23 +62,16 @@ source is not copied; the others are, and the exit code is 1.`,
 	return c
 }
 
-// source is the program as it would use the repository to copy from.
-func (a *app) source() *app {
-	source := &app{Process: a.Process, spec: a.spec.Source(), print: a.print, governor: a.governor, limiter: a.limiter,
-		devices: a.devices}
-	source.intake.Requests = source.requests
-	source.intake.Limits, source.intake.Limited = a.intake.Limits, a.intake.Limited
-	return source
-}
+// source returns the repository to copy from.
+func (a *app) source() *place.Place { return a.place.Beside(a.spec.Source()) }
 
 func (a *app) copy(ctx context.Context, f *copyFlags, refs []string) (err error) {
-	source := a.source()
-	if source.spec.Repository().Location == "" {
+	if a.spec.Source().Repository().Location == "" {
 		return usagef("name the repository to copy from with --from-repo or TIDEMARK_FROM_REPOSITORY")
 	}
 	a.applyPolicy(options.LaterBackup)
-	from, err := source.open(ctx)
-	a.remotes, a.opened = append(a.remotes, source.remotes...), append(a.opened, source.opened...)
+	source := a.source()
+	from, err := source.Open(ctx)
 	if err != nil {
 		return err
 	}
@@ -100,8 +94,8 @@ func (a *app) copy(ctx context.Context, f *copyFlags, refs []string) (err error)
 		}
 	}
 	l := report.NewJob(report.Copy, time.Now)
-	a.intake.Attach(l)
-	source.intake.Attach(l)
+	a.place.Intake.Attach(l)
+	source.Intake.Attach(l)
 	defer a.publish(ctx, "copy", nil, l)()
 	stop := a.print.Watch(ctx, l)
 	opt := a.copyOptions(f, l)
@@ -130,7 +124,7 @@ func (a *app) copy(ctx context.Context, f *copyFlags, refs []string) (err error)
 }
 
 func (a *app) copyOptions(f *copyFlags, l *report.Ledger) copy.Options {
-	par := a.spec.Parallel(sysinfo.CPUCount(), options.Media{Target: a.targetMedium()})
+	par := a.spec.Parallel(sysinfo.CPUCount(), options.Media{Target: a.place.Medium()})
 	return copy.Options{
 		New: f.new, Parallel: f.parallel, Ledger: l, Note: a.print.Note,
 		Session: repo.SessionOptions{

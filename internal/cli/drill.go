@@ -72,7 +72,7 @@ func (a *app) drill(ctx context.Context, f *checkFlags) (err error) {
 		return nil
 	}
 	l := report.NewJob(report.Restore, time.Now)
-	a.intake.Attach(l)
+	a.place.Intake.Attach(l)
 	stop := a.print.Watch(ctx, l)
 	res, err := drill.Run(ctx, r, opt, l)
 	stop()

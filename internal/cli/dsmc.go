@@ -398,7 +398,7 @@ func (a *app) dsmcSchedule(ctx context.Context, _ *dsmc.Command) error {
 // dsmcSession shows the repository.
 func (a *app) dsmcSession(ctx context.Context, command *dsmc.Command) error {
 	return a.withRepository(ctx, func(*repo.Repository) error {
-		at, err := a.location()
+		at, err := a.place.Location()
 		if err != nil {
 			return err
 		}

@@ -8,10 +8,11 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/browse"
-	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
 	"github.com/tidemark-backup/tidemark/internal/daemon"
 	"github.com/tidemark-backup/tidemark/internal/hook"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/place"
+	"github.com/tidemark-backup/tidemark/internal/place/unlock"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/store/location"
 )
@@ -36,9 +37,6 @@ var (
 	errNoSource = errors.New("no such file or directory: check the path")
 	// errNoneThere: a person expects a repository where there is none.
 	errNoneThere = errors.New("there is no repository at")
-	// errGone: there was a repository.
-	errGone = errors.New("there is no repository now: is its disk connected and mounted? If it was removed for good, " +
-		"make a new one with 'tidemark init'")
 	// errNotMounted: nothing is mounted where --require-mount wants it.
 	errNotMounted = errors.New("is not mounted")
 	// errIncomplete: the snapshot lacks objects.
@@ -68,6 +66,7 @@ func usagef(format string, a ...any) error { return &usageError{fmt.Errorf(forma
 // exitCode is the one place where errors become exit codes.
 func exitCode(err error) int {
 	var usage *usageError
+	var name *place.NameError
 	var program *programError
 	switch {
 	case err == nil:
@@ -76,13 +75,13 @@ func exitCode(err error) int {
 		return program.code
 	case errors.Is(err, errInterrupted), errors.Is(err, context.Canceled):
 		return exitInterrupted
-	case errors.As(err, &usage), isOptionError(err), errors.Is(err, hook.ErrUnsafe), errors.Is(err, backup.ErrNoSource),
-		errors.Is(err, browse.ErrPattern), errors.Is(err, filepath.ErrBadPattern):
+	case errors.As(err, &usage), errors.As(err, &name), isOptionError(err), errors.Is(err, hook.ErrUnsafe),
+		errors.Is(err, backup.ErrNoSource), errors.Is(err, browse.ErrPattern), errors.Is(err, filepath.ErrBadPattern):
 		return exitUsage
 	case errors.Is(err, errIncomplete), errors.Is(err, errDegraded), errors.Is(err, errUnmatched),
 		errors.Is(err, daemon.ErrIncomplete):
 		return exitIncomplete
-	case errors.Is(err, repo.ErrNoRepository), errors.Is(err, errGone), errors.Is(err, location.ErrAway),
+	case errors.Is(err, repo.ErrNoRepository), errors.Is(err, place.ErrGone), errors.Is(err, location.ErrAway),
 		errors.Is(err, errNoneThere):
 		return exitNoRepo
 	case errors.Is(err, repo.ErrWrongKey), errors.Is(err, unlock.ErrNoSecret):

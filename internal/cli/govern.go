@@ -3,50 +3,35 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
-	"slices"
+	"os/user"
 
 	"github.com/tidemark-backup/tidemark/internal/control"
 	"github.com/tidemark-backup/tidemark/internal/governor"
 	"github.com/tidemark-backup/tidemark/internal/options"
-	"github.com/tidemark-backup/tidemark/internal/repo/caches"
+	"github.com/tidemark-backup/tidemark/internal/place"
+	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
-	"github.com/tidemark-backup/tidemark/internal/throttle"
-	"github.com/tidemark-backup/tidemark/internal/throttle/device"
-	"github.com/tidemark-backup/tidemark/internal/throttle/foreign"
-	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy/shared"
 )
 
-// usedCache is the cache folder of a repository, and where the repository is.
-type usedCache struct{ folder, location string }
-
-// newGovernor returns what has this process follow the policy of the options.
-func (a *app) newGovernor() *governor.Governor {
-	io := a.spec.IO()
-	return governor.New(governor.Config{Policy: io.Choose(options.Attended), ByKernel: io.ByKernel, Open: a.openGates,
-		Note: func(text string) { a.print.Note(text) }})
-}
-
-// openGates makes the gates for all locations that are known.
-func (a *app) openGates(client *iopolicy.Client) (*throttle.Manager, error) {
-	io := a.spec.IO()
-	runtime, err := a.runtimeDir()
-	if err != nil {
-		runtime = "" // no shared state; serving the socket reports why
+// use makes options those of the run.
+func (a *app) use(spec *options.Spec) {
+	if a.returnCodes {
+		spec = spec.WithFullReport()
 	}
-	places := slices.Clone(a.sources)
-	if at, err := a.location(); err == nil && !at.OnServer() {
-		places = append(places, at.Folder)
+	a.spec = spec
+	note := func(text string) { a.print.Note(text) }
+	if a.place == nil {
+		a.place = place.New(place.Config{Env: a.Env, Devices: a.devices, Terminal: a.Err, Note: note, Warn: a.warnAlways,
+			Show: func(text string) { a.print.Show(text) }})
 	}
-	state := a.stateDir()
-	if state != "" {
-		places = append(places, state)
-	}
-	return throttle.Open(throttle.Config{ //nolint:wrapcheck // the governor says what it means
-		Client: client, Settings: io.Settings, Medium: io.Medium, Runtime: runtime, State: state, Blame: io.Blame,
-		Idle: foreign.Idle(), Devices: a.devices,
-	}, places...)
+	io := spec.IO()
+	a.governor = governor.New(governor.Config{Policy: io.Choose(options.Attended), ByKernel: io.ByKernel, Note: note,
+		Open: a.place.OpenGates})
+	a.place.Use(spec, a.governor)
 }
 
 // applyPolicy applies the policy of a use to I/O and CPU from now on.
@@ -55,7 +40,7 @@ func (a *app) applyPolicy(use options.Use) { a.governor.Use(a.spec.IO().Choose(u
 // publish makes the job visible and changeable by a socket and SIGUSR2, until stop is called. Failure is only a note.
 func (a *app) publish(ctx context.Context, job string, sources []string, l *report.Ledger) (stop func()) {
 	repository := "" // opening it says what is wrong
-	if at, err := a.location(); err == nil {
+	if at, err := a.place.Location(); err == nil {
 		repository = at.String()
 	}
 	a.governor.Show(control.Status{Job: job, Sources: sources, Repository: repository}, l)
@@ -86,31 +71,59 @@ func (a *app) serve(ctx context.Context, job *control.Job) (stop func(), served 
 // runtimeDir returns the folder of the sockets.
 func (a *app) runtimeDir() (string, error) { return shared.RuntimeDir(a.Env) }
 
-// stateDir returns the folder in which runs on this machine keep what they measured; "" for none.
-func (a *app) stateDir() string {
-	if cache := a.spec.Cache(); cache.Enabled {
-		return cache.Dir
-	}
-	return ""
-}
-
-// known returns what is known about a device, with what earlier runs measured.
-func (a *app) known(info device.Info) device.Info { return throttle.Known(a.stateDir(), info) }
-
 // leave closes the connections and the gates at the end of the run.
 func (a *app) leave() {
-	for _, st := range a.remotes {
-		if err := st.Close(); err != nil {
-			a.print.Note(err.Error())
-		}
-	}
-	for _, c := range a.opened {
-		caches.Opened(c.folder, c.location)
-	}
-	if a.governor == nil {
+	if a.place == nil {
 		return
 	}
+	a.place.Close()
 	if err := a.governor.Close(); err != nil && a.spec.Output().Verbose > 0 {
 		a.print.Note(err.Error())
 	}
+}
+
+// warnAlways prints a note that --quiet does not suppress: as text by Show, as JSON by Note.
+func (a *app) warnAlways(text string) {
+	a.print.Note(text)
+	if a.spec.Output().Quiet {
+		a.print.Show(text + "\n")
+	}
+}
+
+// open opens the repository.
+func (a *app) open(ctx context.Context) (*repo.Repository, error) {
+	a.hintUnnamed()
+	return a.place.Open(ctx)
+}
+
+// store opens the store of the repository.
+func (a *app) store(ctx context.Context) (store.Store, error) {
+	a.hintUnnamed()
+	return a.place.Store(ctx)
+}
+
+// hintUnnamed hints at variables of other programs if the repository is the default one.
+func (a *app) hintUnnamed() {
+	if _, err := a.place.Location(); err == nil && !a.spec.Repository().Named {
+		a.hintVariables()
+	}
+}
+
+// label describes the creator of a key.
+func label() string { return userName() + "@" + hostName() }
+
+func hostName() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "unknown"
+	}
+	return name
+}
+
+func userName() string {
+	u, err := user.Current()
+	if err != nil {
+		return fmt.Sprint(os.Getuid())
+	}
+	return u.Username
 }

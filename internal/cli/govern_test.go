@@ -34,9 +34,9 @@ func appWith(t *testing.T, env map[string]string) (*app, *bytes.Buffer) {
 		return value, ok
 	}}}
 	a.print = output.NewText(&said, &said, output.TextOptions{})
-	a.spec, _, err = options.Resolve(nil, a.Env, os.ReadFile)
+	spec, _, err := options.Resolve(nil, a.Env, os.ReadFile)
 	require.NoError(t, err)
-	a.governor = a.newGovernor()
+	a.use(spec)
 	return a, &said
 }
 

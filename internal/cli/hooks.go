@@ -24,7 +24,7 @@ func (a *app) withHooks(ctx context.Context, f *backupFlags, backup func() (snap
 		_, err := backup()
 		return err
 	}
-	at, err := a.location()
+	at, err := a.place.Location()
 	if err != nil {
 		return err
 	}

@@ -100,12 +100,12 @@ func (a *app) model(ctx context.Context, same bool) (*repo.Repository, error) {
 	case !same:
 		return nil, nil
 	}
-	return a.source().open(ctx)
+	return a.source().Open(ctx)
 }
 
 // dryRunInit does what create does, up to the first write.
 func (a *app) dryRunInit(ctx context.Context) error {
-	at, err := a.location()
+	at, err := a.place.Location()
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (a *app) dryRunInit(ctx context.Context) error {
 			return fmt.Errorf("create repository at %s: %w", at, err)
 		}
 	}
-	sources := a.secrets()
+	sources := a.place.Secrets()
 	sources.DryRun = true
 	secrets, err := sources.Create(ctx, true)
 	if err != nil {
@@ -170,7 +170,7 @@ func (a *app) create(ctx context.Context, ask bool, opt repo.InitOptions) (*repo
 // requireParent fails if the folder above a named repository in a local folder does not exist. It may be on a disk that
 // is not mounted, and the repository would fill the disk of the system instead.
 func (a *app) requireParent() error {
-	at, err := a.location()
+	at, err := a.place.Location()
 	if err != nil || at.OnServer() || !a.spec.Repository().Named {
 		return err
 	}
@@ -191,12 +191,12 @@ func (a *app) reveal(made *output.Created) error {
 // createWith is create, with a function that shows or keeps the recovery key.
 func (a *app) createWith(ctx context.Context, ask bool, opt repo.InitOptions, reveal func(*output.Created) error) (
 	_ *repo.Repository, err error) {
-	at, err := a.location()
+	at, err := a.place.Location()
 	if err != nil {
 		return nil, err
 	}
 	a.hintVariables() // a passphrase that is set under another name would not protect the repository
-	sources := a.secrets()
+	sources := a.place.Secrets()
 	if err := a.requireNone(ctx, at); err != nil {
 		return nil, err
 	}
@@ -204,15 +204,8 @@ func (a *app) createWith(ctx context.Context, ask bool, opt repo.InitOptions, re
 	if err != nil {
 		return nil, fmt.Errorf("create repository at %s: %w", at, err)
 	}
-	a.keepTyped(sources)
-	st, err := at.Create(ctx, a.access(at))
-	if err != nil {
-		secrets.Discard()
-		return nil, fmt.Errorf("create repository at %s: %w", at, err)
-	}
-	opt.Secrets, opt.Params, opt.Recovery = secrets.Secrets, a.Stretch, true
-	opt.Label, opt.Open = label(), a.openOptions()
-	r, made, err := repo.Init(ctx, st, opt)
+	opt.Secrets, opt.Params, opt.Recovery, opt.Label = secrets.Secrets, a.Stretch, true, label()
+	r, made, err := a.place.Create(ctx, sources, opt)
 	if err != nil {
 		secrets.Discard()
 		return nil, err
@@ -222,7 +215,6 @@ func (a *app) createWith(ctx context.Context, ask bool, opt repo.InitOptions, re
 			err = errors.Join(err, r.Close())
 		}
 	}()
-	a.usesCache(r)
 	// From here on the recovery key must be shown: it exists nowhere else.
 	a.recordUnconfirmed(r.ID(), made.RecoveryKey)
 	key, err := secrets.Keep(r.ID())
@@ -237,7 +229,7 @@ func (a *app) createWith(ctx context.Context, ask bool, opt repo.InitOptions, re
 // requireNone fails if a repository exists, before the user is asked for a passphrase. It warns of other files in a
 // local folder.
 func (a *app) requireNone(ctx context.Context, at location.Location) error {
-	st, err := at.Open(ctx, a.access(at))
+	st, err := at.Open(ctx, a.place.Access(at))
 	if errors.Is(err, store.ErrNotExist) {
 		return nil
 	}
@@ -272,12 +264,4 @@ func foreignEntry(at location.Location) string {
 		}
 	}
 	return ""
-}
-
-// inMemory creates a repository in memory for a dry run without one.
-func (a *app) inMemory(ctx context.Context) (*repo.Repository, error) {
-	opt := a.openOptions()
-	opt.Cache.Temporary, opt.Cache.Dir = true, ""
-	r, _, err := repo.Init(ctx, mem.New(), repo.InitOptions{Recovery: true, Label: label(), Open: opt})
-	return r, err
 }

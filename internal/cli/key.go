@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
-	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/place/unlock"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 )
@@ -60,7 +60,7 @@ func (a *app) keyAddCommand() *cobra.Command {
 			return usagef("--new-password-file, --new-password-command and --new-key-file exclude each other: choose one")
 		}
 		return a.withRepository(ctx, func(r *repo.Repository) error {
-			sources := a.secrets()
+			sources := a.place.Secrets()
 			sources = &unlock.Sources{Keys: fresh, Asker: sources.Asker, DryRun: dry}
 			secret, err := sources.Added(ctx)
 			if err != nil {
@@ -76,7 +76,7 @@ func (a *app) keyAddCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a.rememberKeys(ctx, r)
+			a.place.RememberKeys(ctx, r)
 			return a.print.Print(&output.KeyChange{Change: "added", ID: id})
 		})
 	})
@@ -119,7 +119,7 @@ A copy of the key files made before the removal can still be opened with the rem
 			if err != nil {
 				return err
 			}
-			a.rememberKeys(ctx, r)
+			a.place.RememberKeys(ctx, r)
 			a.noteWithoutRecovery(ctx, r)
 			return a.print.Print(&output.KeyChange{Change: "removed", ID: id})
 		})
@@ -157,7 +157,7 @@ the last group of the key, or reads it from standard input. It changes nothing i
 				return err
 			}
 			// Also if an old key could not be removed: the new one is valid and exists nowhere else.
-			a.rememberKeys(ctx, r)
+			a.place.RememberKeys(ctx, r)
 			made := &output.Recovery{ID: r.ID(), Key: text}
 			a.recordUnconfirmed(r.ID(), text)
 			a.print.Show(made.Block())

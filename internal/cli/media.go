@@ -7,7 +7,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
-	"github.com/tidemark-backup/tidemark/internal/throttle/device"
 )
 
 // setParallel sets the concurrency of a backup by the options and the media of its sources and the repository.
@@ -18,8 +17,8 @@ func (a *app) setParallel(job *backup.Job) {
 	}
 	allowed := sysinfo.AllowedCPUs()
 	cpu := sysinfo.WholeCPUs(allowed)
-	par := a.spec.Parallel(cpu, options.Media{Source: medium(a.devices, a.spec.IO().Medium, sources...),
-		Target: a.targetMedium()})
+	par := a.spec.Parallel(cpu, options.Media{Source: a.devices.Medium(a.spec.IO().Medium, sources...),
+		Target: a.place.Medium()})
 	w := &par.Workers
 	*w = w.Cap(a.spec.IO().Choose(options.LaterBackup), cpu)
 	a.letWait(w.Scanners, cpu)
@@ -32,7 +31,7 @@ func (a *app) setParallel(job *backup.Job) {
 		}
 		job.Parallel.Level = backup.Range{Start: start, Least: 1, Most: options.HardestAuto}
 	}
-	job.Session.Uploads, a.uploads = par.Workers.Uploads, par.Workers.Uploads
+	job.Session.Uploads, a.place.Uploads = par.Workers.Uploads, par.Workers.Uploads
 	job.Session.Memory = par.Memory - job.Parallel.Memory
 	job.Session.Tuning.Frame = frameSize(par)
 	job.Session.Tuning.Segment = max(1, int(a.spec.Transfer().CommitBytes/session.PackSize))
@@ -60,27 +59,4 @@ func frameSize(par options.Parallel) int {
 		size /= 2
 	}
 	return size
-}
-
-// targetMedium returns the medium of the repository, whether or not it exists yet.
-func (a *app) targetMedium() device.Medium {
-	at, err := a.location()
-	if err != nil {
-		return device.Unknown // opening it reports the error
-	}
-	return mediumOf(at, a.devices, a.spec.IO().Medium)
-}
-
-// medium returns the slowest medium of paths, unless word, the value of --medium, names one. Inaccessible paths count
-// as unknown; reading them reports the error.
-func medium(devices *device.Finder, word string, paths ...string) device.Medium {
-	media := make([]device.Medium, len(paths))
-	for i, path := range paths {
-		if info, err := devices.Of(path); err == nil {
-			if info, err = device.Override(info, word); err == nil {
-				media[i] = info.Medium
-			}
-		}
-	}
-	return device.Slowest(media...)
 }

@@ -54,7 +54,7 @@ It needs FUSE: on Debian the package fuse3, on macOS macFUSE (not tested there y
 		if err != nil {
 			return err
 		}
-		a.frames = mountFrames
+		a.place.Frames = mountFrames
 		r, err := a.open(ctx)
 		if err != nil {
 			return err
@@ -145,7 +145,7 @@ func (a *app) mountPoint(ctx context.Context, path string) (string, error) {
 	case len(held) > 0:
 		return "", usagef("%s is not empty: name an empty directory", human.Printable(path))
 	}
-	at, err := a.location()
+	at, err := a.place.Location()
 	if err != nil {
 		return "", err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/mount"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/place"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/store/location"
 )
@@ -26,7 +27,7 @@ type identity struct{ dev, ino uint64 }
 // protect excludes the repository and the cache from the backup: by path, and by device and inode, so that neither
 // another name nor a bind mount includes them. It also compiles the rules.
 func (a *app) protect(ctx context.Context, src *backup.Source) error {
-	at, err := a.location()
+	at, err := a.place.Location()
 	if err != nil {
 		return err
 	}
@@ -34,7 +35,7 @@ func (a *app) protect(ctx context.Context, src *backup.Source) error {
 	var protected []options.Protected
 	var copies location.Location
 	if to := a.spec.Job().CopyTo; to != "" {
-		if copies, err = parseLocation(to); err != nil { // its disk is not connected
+		if copies, err = place.Parse(to); err != nil { // its disk is not connected
 			copies = location.Location{}
 		}
 	}
@@ -63,16 +64,16 @@ func (a *app) protect(ctx context.Context, src *backup.Source) error {
 			continue
 		}
 		protected = append(protected, options.Protected{Path: m.Path, Why: "a mount of snapshots"})
-		if slices.ContainsFunc(a.sources, func(source string) bool { return within(m.Path, source) }) {
+		if slices.ContainsFunc(a.place.Sources, func(source string) bool { return within(m.Path, source) }) {
 			a.print.Note(human.Printable(m.Path) + " is left out: snapshots are mounted there")
 		}
 	}
 	if runtime.GOOS == "darwin" {
-		protected = append(protected, options.Protected{Path: localfs.SystemVolumes, Hollow: true, Sources: a.sources,
+		protected = append(protected, options.Protected{Path: localfs.SystemVolumes, Hollow: true, Sources: a.place.Sources,
 			Why: "a volume of the system, whose files appear at the root"})
 		if a.spec.ExcludesTimeMachine() {
 			protected = append(append(protected, a.leftOutByTimeMachine(ctx, mounts)...),
-				options.Protected{Sources: a.sources})
+				options.Protected{Sources: a.place.Sources})
 		}
 	}
 	src.Skip = func(dev, ino uint64) bool { return known[identity{dev, ino}] }
@@ -100,7 +101,7 @@ func (a *app) leftOutByTimeMachine(ctx context.Context, mounts []localfs.Mount) 
 	for i := range mounts {
 		m.Mounts = append(m.Mounts, mounts[i].Path)
 	}
-	all, err = leftOut(m, a.sources)
+	all, err = leftOut(m, a.place.Sources)
 	if err != nil {
 		a.print.Note(err.Error())
 	}

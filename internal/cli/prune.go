@@ -23,7 +23,7 @@ const listingDelay = time.Minute
 // settle returns how old listings of a location can be. The delay of most FUSE file systems is unknown; rclone caches a
 // folder for five minutes by default.
 func (a *app) settle(at location.Location) time.Duration {
-	if at.OnServer() || !isRemote(at, a.devices) {
+	if at.OnServer() || !a.place.Remote() {
 		return 0
 	}
 	info, err := a.devices.Of(at.Folder)
@@ -68,7 +68,7 @@ func (f *pruneFlags) options(a *app) (prune.Options, error) {
 	opt.Session = repo.SessionOptions{Holder: repo.Holder{Host: hostName()}, Level: level(a.spec.Compression().Level)}
 	if f.exclusive {
 		opt.Settle = prune.Exclusive
-	} else if at, err := a.location(); err == nil {
+	} else if at, err := a.place.Location(); err == nil {
 		opt.Settle = a.settle(at)
 	}
 	return opt, nil
@@ -118,7 +118,7 @@ func (a *app) pruneOpen(ctx context.Context, r *repo.Repository, f *pruneFlags) 
 	}
 	l := report.NewJob(report.Prune, time.Now)
 	opt.Ledger, opt.Session.Observer = l, &observer{ledger: l, note: a.print.Note}
-	a.intake.Attach(l)
+	a.place.Intake.Attach(l)
 	defer a.publish(ctx, "prune", nil, l)()
 	stop := a.print.Watch(ctx, l)
 	res, err := prune.Run(ctx, r, opt)

@@ -13,7 +13,8 @@ import (
 	"golang.org/x/term"
 
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
-	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
+	"github.com/tidemark-backup/tidemark/internal/place"
+	"github.com/tidemark-backup/tidemark/internal/place/unlock"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/throttle/device"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
@@ -21,7 +22,7 @@ import (
 
 // recordUnconfirmed records that a recovery key is about to be shown, until it is confirmed.
 func (a *app) recordUnconfirmed(id, key string) {
-	if err := a.secrets().Pending(id).Record(key); err != nil {
+	if err := a.place.Secrets().Pending(id).Record(key); err != nil {
 		a.print.Note(err.Error())
 	}
 }
@@ -32,17 +33,17 @@ func (a *app) confirmRecovery(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	id := repositoryID(ctx, st)
+	id := place.RepositoryID(ctx, st)
 	if id == "" {
 		return fmt.Errorf("open repository at %s: %w", st.Location(), repo.ErrNoRepository)
 	}
-	pending := a.secrets().Pending(id)
+	pending := a.place.Secrets().Pending(id)
 	if !pending.Exists() {
 		return unlock.ErrNotPending
 	}
 	ask, tries := a.lastGroup, 1
 	if terminal := a.terminal(); terminal != nil {
-		ask, tries = terminal.Line, attempts
+		ask, tries = terminal.Line, place.Attempts
 	}
 	for ; ; tries-- {
 		typed, err := ask(ctx, "Last group of the recovery key: ")
@@ -67,7 +68,7 @@ func (a *app) noteWithoutRecovery(ctx context.Context, r *repo.Repository) {
 		func(s repo.Slot) bool { return s.Slot == nil || s.Slot.Method == keyfile.Recovery }) {
 		return
 	}
-	if err := a.secrets().Pending(r.ID()).Remove(); err != nil {
+	if err := a.place.Secrets().Pending(r.ID()).Remove(); err != nil {
 		a.print.Note(err.Error())
 	}
 	a.print.Note("this repository has no recovery key: 'tidemark key recovery' makes one")
@@ -102,10 +103,10 @@ func (a *app) terminal() *unlock.Terminal {
 // disk of a source.
 func (a *app) remind(r *repo.Repository, sources []string) {
 	a.remindDamage(r)
-	if a.secrets().Pending(r.ID()).Exists() {
+	if a.place.Secrets().Pending(r.ID()).Exists() {
 		a.print.Note("the recovery key is not confirmed yet: run 'tidemark key recovery --confirm'")
 	}
-	at, err := a.location()
+	at, err := a.place.Location()
 	if err != nil || a.spec.Repository().Named || a.otherDisk(at.Folder, sources) {
 		return
 	}

@@ -34,7 +34,7 @@ Each can be interrupted at any time, can run beside backups, and has --dry-run.`
 func (a *app) repairing(ctx context.Context, dryRun bool, do func(*repo.Repository, repair.Options) error) error {
 	return a.withRepository(ctx, func(r *repo.Repository) error {
 		l := report.NewJob(report.Check, time.Now)
-		a.intake.Attach(l)
+		a.place.Intake.Attach(l)
 		return do(r, repair.Options{DryRun: dryRun, Note: a.print.Note, Session: repo.SessionOptions{
 			Holder: repo.Holder{Host: hostName()}, Level: level(a.spec.Compression().Level),
 			Observer: &observer{ledger: l, note: a.print.Note},

@@ -15,8 +15,8 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/cli/help"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
-	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/place/unlock"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
@@ -165,7 +165,7 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 		return err
 	}
 	l := report.NewJob(report.Restore, time.Now)
-	a.intake.Attach(l)
+	a.place.Intake.Attach(l)
 	if selected == nil && strings.Trim(sub, "/") == "" {
 		content := found.Snapshot.Stats.Content
 		l.Expect(content.Files+content.Dirs+content.Others, content.Bytes)

@@ -86,7 +86,7 @@ func (a *app) rewrite(ctx context.Context, f *rewriteFlags, args []string) error
 // brieflyWriting returns the options of a session without a report at its end.
 func (a *app) brieflyWriting() repo.SessionOptions {
 	l := report.NewJob(report.Check, time.Now)
-	a.intake.Attach(l)
+	a.place.Intake.Attach(l)
 	return repo.SessionOptions{Holder: repo.Holder{Host: hostName()}, Level: level(a.spec.Compression().Level),
 		Observer: &observer{ledger: l, note: a.print.Note}}
 }

@@ -41,7 +41,7 @@ are not.`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.snapshotArgs(1),
 	}, func(ctx context.Context, args []string) (err error) {
-		a.frames = mountFrames
+		a.place.Frames = mountFrames
 		r, err := a.open(ctx)
 		if err != nil {
 			return err

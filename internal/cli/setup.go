@@ -19,6 +19,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/job"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/options/optionfile"
+	"github.com/tidemark-backup/tidemark/internal/place"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/setup"
@@ -94,7 +95,7 @@ Exit codes are those of backup: 3 if the first backup lacks some files.`,
 }
 
 func (s *setupRun) run(ctx context.Context) error {
-	s.typed = new(options.Secret)
+	s.place.KeepTyped()
 	s.system = &setup.Host{}
 	s.home, _ = s.Env("HOME")
 	if s.recover.repository != "" {
@@ -334,7 +335,7 @@ func (s *setupRun) settle(ctx context.Context, named bool, proposed string) erro
 		if err == nil {
 			err = s.test(ctx)
 		}
-		if !errors.Is(err, errUnfit) || s.dialog == nil || named || n == attempts {
+		if !errors.Is(err, errUnfit) || s.dialog == nil || named || n == place.Attempts {
 			return err
 		}
 		s.print.Show(err.Error() + "\n")
@@ -374,7 +375,7 @@ func (s *setupRun) adopt() error {
 		return err
 	}
 	s.use(spec)
-	if s.at, err = s.location(); err != nil {
+	if s.at, err = s.place.Location(); err != nil {
 		return err
 	}
 	answers.Repository = s.at.String()
@@ -384,12 +385,10 @@ func (s *setupRun) adopt() error {
 // readBack reads the options again, now with the option file: a backup without paths is one of the sources, unless the
 // person left the file as it was.
 func (s *setupRun) readBack() error {
-	spec, _, err := options.Resolve(s.flags, s.Env, os.ReadFile)
-	if err != nil {
+	if err := s.resolveAgain(); err != nil {
 		return err
 	}
-	s.spec = spec
-	s.result.Plain = slices.Equal(slices.Sorted(slices.Values(spec.Domain())),
+	s.result.Plain = slices.Equal(slices.Sorted(slices.Values(s.spec.Domain())),
 		slices.Sorted(slices.Values(s.result.Answers.Sources)))
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/job"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/options/optionfile"
+	"github.com/tidemark-backup/tidemark/internal/place"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/setup"
 )
@@ -45,7 +46,7 @@ func (s *setupRun) from(ctx context.Context) error {
 		return err
 	}
 	s.use(spec)
-	if s.at, err = s.location(); err != nil {
+	if s.at, err = s.place.Location(); err != nil {
 		return err
 	}
 	back := &output.WayBack{}
@@ -61,7 +62,7 @@ func (s *setupRun) from(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.terminal() != nil && s.logon != nil {
+	if s.terminal() != nil && s.place.Logon() != nil {
 		s.dialog = &setup.Dialog{Person: s.terminal(), System: &setup.Host{}}
 		if err := s.keepLogon(ctx); err != nil {
 			return err
@@ -113,7 +114,7 @@ func (s *setupRun) chooseSetup(ctx context.Context, r *repo.Repository, back *ou
 
 // machineKey makes a key file of this machine, unless there is one. A repository that cannot be written to gets none.
 func (s *setupRun) machineKey(ctx context.Context, r *repo.Repository, back *output.WayBack) error {
-	sources := s.secrets()
+	sources := s.place.Secrets()
 	path := sources.MachineFile(r.ID())
 	if _, err := os.Lstat(path); path == "" || !errors.Is(err, fs.ErrNotExist) {
 		back.KeyFile = path
@@ -198,21 +199,21 @@ func (s *setupRun) lost(ctx context.Context) *job.Lost {
 		_, err := os.Stat(path)
 		return err == nil
 	}
-	l.Leads = func(place string) bool {
-		at, err := parseLocation(place)
+	l.Leads = func(named string) bool {
+		at, err := place.Parse(named)
 		return err == nil && !at.OnServer() && at.Folder == s.at.Folder
 	}
-	l.HasKey = func(place string) bool {
-		at, err := parseLocation(place)
+	l.HasKey = func(named string) bool {
+		at, err := place.Parse(named)
 		if err != nil || at.OnServer() {
 			return false
 		}
-		st, err := at.Open(ctx, s.access(at))
+		st, err := at.Open(ctx, s.place.Access(at))
 		if err != nil {
 			return false
 		}
-		id := repositoryID(ctx, st)
-		return id != "" && l.Exists(s.secrets().MachineFile(id))
+		id := place.RepositoryID(ctx, st)
+		return id != "" && l.Exists(s.place.Secrets().MachineFile(id))
 	}
 	return l
 }

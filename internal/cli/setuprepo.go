@@ -11,9 +11,10 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
-	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
 	"github.com/tidemark-backup/tidemark/internal/drill"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/place"
+	"github.com/tidemark-backup/tidemark/internal/place/unlock"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/setup"
@@ -74,7 +75,7 @@ func (s *setupRun) repository(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	s.result.ID = r.ID()
-	pending := s.secrets().Pending(r.ID())
+	pending := s.place.Secrets().Pending(r.ID())
 	if !fresh {
 		s.print.Note(fmt.Sprintf("repository %s exists: it is used", r.ID()[:8]))
 		if err := s.confirmEarlier(ctx, r, pending); err != nil {
@@ -94,11 +95,11 @@ func (s *setupRun) existing(ctx context.Context) (*repo.Repository, error) {
 	if err != nil {
 		return nil, err
 	}
-	sources := s.secrets()
-	id := repositoryID(ctx, st)
+	sources := s.place.Secrets()
+	id := place.RepositoryID(ctx, st)
 	for _, path := range sources.Unnamed(id) {
 		other := &unlock.Sources{Keys: options.Keys{KeyFile: path}, Machine: sources.Machine, Flush: sources.Flush}
-		r, err := s.openWith(ctx, st, other)
+		r, err := s.place.OpenWith(ctx, st, other)
 		if errors.Is(err, repo.ErrWrongKey) {
 			continue
 		}
@@ -108,7 +109,7 @@ func (s *setupRun) existing(ctx context.Context) (*repo.Repository, error) {
 		}
 		return r, err
 	}
-	return s.openWith(ctx, st, sources)
+	return s.place.OpenWith(ctx, st, sources)
 }
 
 // createRepository creates the repository. The file for the recovery key is made before, so that the key is not lost.
@@ -204,7 +205,7 @@ func (s *setupRun) renew(ctx context.Context, r *repo.Repository, pending unlock
 		return err
 	}
 	s.recordUnconfirmed(r.ID(), key)
-	s.rememberKeys(ctx, r)
+	s.place.RememberKeys(ctx, r)
 	made := &output.Recovery{ID: r.ID(), Key: key}
 	if keep != nil {
 		err = errors.Join(err, keep.Write(key))
@@ -222,8 +223,9 @@ func (s *setupRun) renew(ctx context.Context, r *repo.Repository, pending unlock
 // keepLogon offers to keep the password of the server that a person typed, for backups without a person. The option
 // file names its file.
 func (s *setupRun) keepLogon(ctx context.Context) error {
-	folder := s.machineKeys()
-	if s.dialog == nil || s.logon == nil || !s.logon.Asked() || folder == "" {
+	folder := s.place.MachineKeys()
+	logon := s.place.Logon()
+	if s.dialog == nil || logon == nil || !logon.Asked() || folder == "" {
 		return nil
 	}
 	path := filepath.Join(folder, "smb-"+s.at.Address.Server()+".password")
@@ -232,7 +234,7 @@ func (s *setupRun) keepLogon(ctx context.Context) error {
 	if err != nil || !yes {
 		return err
 	}
-	secret, err := s.logon.Secret(ctx, smb.Target{}) // it was found when the run connected
+	secret, err := logon.Secret(ctx, smb.Target{}) // it was found when the run connected
 	if err != nil {
 		return err
 	}
@@ -242,7 +244,16 @@ func (s *setupRun) keepLogon(ctx context.Context) error {
 	if err := s.flags.Set("smb-password-file", path); err != nil {
 		return err
 	}
-	s.spec, _, err = options.Resolve(s.flags, s.Env, os.ReadFile)
+	return s.resolveAgain()
+}
+
+// resolveAgain reads the options again, after a flag or the option file has changed.
+func (s *setupRun) resolveAgain() error {
+	spec, _, err := options.Resolve(s.flags, s.Env, os.ReadFile)
+	if err == nil {
+		s.spec = spec
+		s.place.Use(spec, s.governor)
+	}
 	return err
 }
 

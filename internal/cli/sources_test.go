@@ -43,7 +43,8 @@ func TestRequiredMounts(t *testing.T) {
 // A job records what was asked for where the machine finds its sources.
 func TestJobOfADomain(t *testing.T) {
 	for domain, want := range map[string][]string{"ALL-LOCAL -/proc": {"ALL-LOCAL", "-/proc"}, t.TempDir(): nil} {
-		a, job := at(t, "--domain", domain), &backup.Job{}
+		a, _ := appWith(t, map[string]string{"TIDEMARK_DOMAIN": domain})
+		job := &backup.Job{}
 		require.NoError(t, a.fromPaths(&backupFlags{}, nil, job))
 		require.NotEmpty(t, job.Label.Sources)
 		require.Equal(t, want, job.Label.Domain)

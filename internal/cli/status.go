@@ -233,7 +233,7 @@ func only(o *event.Overview, name string) error {
 // lastBackup adds what this machine recorded about the default repository: without opening it, which could need a
 // secret.
 func (a *app) lastBackup(o *event.Overview) (proven proofs.Summary) {
-	at, err := a.location()
+	at, err := a.place.Location()
 	if err != nil {
 		return proven
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/place"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/location"
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
@@ -59,7 +60,7 @@ func targetAt(text string) (location.Location, error) {
 		return location.Location{}, usagef("name a folder, a share or a bucket: tidemark target check " +
 			"PATH|smb://user@host/share/path|s3://host/bucket/prefix|sftp://user@host/path")
 	}
-	return parseLocation(text)
+	return place.Parse(text)
 }
 
 func (a *app) checkTarget(ctx context.Context, text string, speed bool) error {
@@ -92,7 +93,7 @@ func (a *app) checkTarget(ctx context.Context, text string, speed bool) error {
 // probeTarget tests a location.
 func (a *app) probeTarget(ctx context.Context, at location.Location) (*target.Report, error) {
 	if !at.OnServer() {
-		return target.Run(ctx, at.Folder, target.Options{Pass: a.governor.Gate(nil, at.Folder), Known: a.known})
+		return target.Run(ctx, at.Folder, target.Options{Pass: a.governor.Gate(nil, at.Folder), Known: a.place.Known})
 	}
 	st, err := a.remoteAt(ctx, at)
 	if err != nil {
@@ -103,12 +104,7 @@ func (a *app) probeTarget(ctx context.Context, at location.Location) (*target.Re
 
 // remoteAt returns the connection of this run to a place on a server, and opens it if there is none.
 func (a *app) remoteAt(ctx context.Context, at location.Location) (store.Remote, error) {
-	for _, st := range a.remotes {
-		if st.Location() == at.String() {
-			return st, nil
-		}
-	}
-	st, err := at.Dial(ctx, a.access(at))
+	st, err := a.place.Dial(ctx, at)
 	if errors.Is(err, store.ErrNotExist) {
 		return nil, fmt.Errorf("check %s: %w: name one that is there, or the share alone; init makes the folder of a "+
 			"repository (%w)", at, target.ErrNotFolder, err)
@@ -146,7 +142,7 @@ func (a *app) prepareTarget(ctx context.Context, f *backupFlags, id string) erro
 	}
 	a.probeNewTarget(ctx, id)
 	if f.repository.measure {
-		at, err := a.location()
+		at, err := a.place.Location()
 		if err != nil {
 			return err
 		}
@@ -158,7 +154,7 @@ func (a *app) prepareTarget(ctx context.Context, f *backupFlags, id string) erro
 // probeNewTarget probes the folder of the repository id if it is new or another file system is mounted, and notes
 // problems. It never fails: a real problem shows when packs are written.
 func (a *app) probeNewTarget(ctx context.Context, id string) {
-	at, err := a.location()
+	at, err := a.place.Location()
 	cache := a.spec.Cache()
 	if err != nil || at.OnServer() || !cache.Enabled || cache.Dir == "" {
 		return // not mounted, or nothing remembers the last probe

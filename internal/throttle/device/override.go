@@ -33,3 +33,17 @@ func Override(info Info, word string) (Info, error) {
 	}
 	return info, nil
 }
+
+// Medium returns the slowest medium of paths, unless word, the value of --medium, names one. Paths that cannot be
+// examined count as unknown.
+func (f *Finder) Medium(word string, paths ...string) Medium {
+	media := make([]Medium, len(paths))
+	for i, path := range paths {
+		if info, err := f.Of(path); err == nil {
+			if info, err = Override(info, word); err == nil {
+				media[i] = info.Medium
+			}
+		}
+	}
+	return Slowest(media...)
+}

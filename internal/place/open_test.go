@@ -1,15 +1,13 @@
-package cli
+package place_test
 
 import (
 	"context"
-	"io"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/cli/output"
-	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/place/unlock"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
@@ -39,9 +37,7 @@ func TestConfigIsReadOnce(t *testing.T) {
 	})
 	require.NoError(t, err)
 	st.config = 0
-	a := at(t, "--no-cache")
-	a.print = output.NewText(io.Discard, io.Discard, output.TextOptions{})
-	r, err := a.openWith(t.Context(), st, &unlock.Sources{Keys: options.Keys{Password: "p"}})
+	r, err := at(t, "--no-cache").OpenWith(t.Context(), st, &unlock.Sources{Keys: options.Keys{Password: "p"}})
 	require.NoError(t, err)
 	require.Equal(t, 1, st.config)
 	require.NoError(t, r.Close())

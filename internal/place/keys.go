@@ -1,4 +1,4 @@
-package cli
+package place
 
 import (
 	"context"
@@ -54,11 +54,11 @@ const keysSeenLimit = 64 << 10
 
 // compareKeys warns of key slots that are damaged, and once of those that are gone: nothing else misses a key that is
 // seldom used, such as the recovery key.
-func (a *app) compareKeys(r *repo.Repository) {
+func (p *Place) compareKeys(r *repo.Repository) {
 	slots := r.FoundSlots()
 	for i := range slots {
 		if id := slots[i].ID; slots[i].Damaged() {
-			a.warnAlways(fmt.Sprintf("key %s is damaged and opens nothing: put the file keys/%s back from a copy of the "+
+			p.cfg.Warn(fmt.Sprintf("key %s is damaged and opens nothing: put the file keys/%s back from a copy of the "+
 				"repository; or remove it with 'tidemark key remove %[1]s' and add the key again", id.Short(), id))
 		}
 	}
@@ -77,7 +77,7 @@ func (a *app) compareKeys(r *repo.Repository) {
 		if _, there := now[id]; there {
 			continue
 		}
-		a.warnAlways(fmt.Sprintf("a key of this repository is gone: %s; unless 'tidemark key remove' or 'tidemark key "+
+		p.cfg.Warn(fmt.Sprintf("a key of this repository is gone: %s; unless 'tidemark key remove' or 'tidemark key "+
 			"recovery' removed it, put the file keys/%s back from a copy of the repository, or add the key again",
 			seen[id], id))
 	}
@@ -103,8 +103,8 @@ func goneKeys(ctx context.Context, st store.Store, folder string, wrong error) e
 	return wrong
 }
 
-// rememberKeys remembers the key slots after this machine has changed them.
-func (a *app) rememberKeys(ctx context.Context, r *repo.Repository) {
+// RememberKeys remembers the key slots after this machine has changed them.
+func (p *Place) RememberKeys(ctx context.Context, r *repo.Repository) {
 	if slots, err := r.Slots(ctx); err == nil && r.CacheFolder() != "" {
 		writeKeysSeen(r.CacheFolder(), describeKeys(slots))
 	}

@@ -1,0 +1,24 @@
+package device
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestMediumOfPaths(t *testing.T) {
+	require.Equal(t, Unknown, NewFinder().Medium("auto"))
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
+	require.Equal(t, Unknown, NewFinder().Medium("auto", filepath.Join(dir, "file", "below a file")),
+		"no reason to give up")
+	if info, err := Of("/dev/shm"); err != nil || info.Medium != Memory {
+		t.Skip("needs a file system in memory at /dev/shm")
+	}
+	require.Equal(t, Memory, NewFinder().Medium("auto", "/dev/shm"))
+	require.Equal(t, Memory, NewFinder().Medium("auto", "/dev/shm/not/made/yet"))
+	require.Equal(t, Unknown, NewFinder().Medium("auto", "/dev/shm", "/proc"), "the slowest counts")
+	require.Equal(t, HDD, NewFinder().Medium("hdd", "/dev/shm", "/proc"), "the user knows better")
+}
