@@ -163,12 +163,12 @@ func (a *app) backup(ctx context.Context, f *backupFlags, args []string) error {
 
 // makeSnapshot makes a snapshot and returns its ID, also with an error; "" if none was saved.
 func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (snapshot string, err error) {
-	job, err := a.backupJob(ctx, f, args)
+	job, spec, err := a.backupJob(ctx, f, args)
 	if err != nil {
 		return "", err
 	}
 	a.place.Sources = job.Label.Sources
-	a.setParallel(job)
+	a.fit(job)
 	a.governor.Brief(true)
 	job.Phases.Begin = func(first bool) {
 		use := options.LaterBackup
@@ -197,7 +197,7 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 		if err := r.OpenCache(); err != nil {
 			return "", err
 		}
-		if err := a.protect(ctx, &job.Source); err != nil {
+		if err := a.protect(ctx, spec, job.Label.Sources, &job.Source); err != nil {
 			return "", err
 		}
 		for _, rule := range job.Source.Rules.List() {
@@ -304,10 +304,10 @@ func (a *app) openOrCreate(ctx context.Context, f *backupFlags) (*repo.Repositor
 	return nil, err
 }
 
-// backupJob returns the job that flags, options and arguments describe.
-func (a *app) backupJob(ctx context.Context, f *backupFlags, args []string) (*backup.Job, error) {
+// backupJob returns the job that flags, options and arguments describe, and the options with the rules of its sources.
+func (a *app) backupJob(ctx context.Context, f *backupFlags, args []string) (*backup.Job, *options.Spec, error) {
 	if slices.Contains(f.label.tags, "") {
-		return nil, usagef("--tag: the tag is empty: leave it out for a snapshot without tags")
+		return nil, nil, usagef("--tag: the tag is empty: leave it out for a snapshot without tags")
 	}
 	job := &backup.Job{
 		Label: backup.Label{Host: f.label.host, User: userName(), Tags: f.label.tags, Description: f.label.note,
@@ -326,7 +326,7 @@ func (a *app) backupJob(ctx context.Context, f *backupFlags, args []string) (*ba
 	if path := a.spec.File(); path != "" {
 		content, err := optionfile.ReadRegular(path)
 		if err != nil {
-			return nil, fmt.Errorf("read the option file: %w", err)
+			return nil, nil, fmt.Errorf("read the option file: %w", err)
 		}
 		if job.Label.Setup = options.Portable(content, a.isRepository); len(job.Label.Setup) > options.MaxPortable {
 			job.Label.Setup = ""
@@ -337,102 +337,85 @@ func (a *app) backupJob(ctx context.Context, f *backupFlags, args []string) (*ba
 	if f.label.time != "" {
 		at, err := parseTime(f.label.time)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		job.Label.Time = at
 	}
 	if f.stream.stdin || f.stream.command {
-		return job, a.fromStdin(ctx, f, args, job)
+		return job, a.spec, a.fromStdin(ctx, f, args, job)
 	}
-	return job, a.fromPaths(f, args, job)
+	spec, err := a.fromPaths(f, args, job)
+	return job, spec, err
 }
 
-// poolSizes returns the limits of the worker pools. A third of the memory is for file data between the reader and the
-// compressors, the rest for packs.
-//
-// --resource-utilization sets a maximum, and the backup starts with half of it. Without the option, the machine
-// determines the start, and the number of readers may double. A number set by an option of its own is fixed. The tuner
-// chooses between the limits during the run.
-func poolSizes(par options.Parallel) backup.Parallel {
-	w := par.Workers
-	limits := func(n, named, most int) backup.Range {
-		switch {
-		case named > 0:
-			return backup.Range{Start: n, Least: n, Most: n}
-		case par.Utilization > 0:
-			return backup.Range{Start: (n + 1) / 2, Least: 1, Most: n}
-		}
-		return backup.Range{Start: n, Least: 1, Most: most}
+// fit sets the concurrency of a backup.
+func (a *app) fit(job *backup.Job) {
+	sources := job.Label.Sources
+	if job.Stdin != nil {
+		sources = nil // Sources is only the name of the stream
 	}
-	return backup.Parallel{
-		Scanners:    w.Scanners,
-		Readers:     limits(w.Readers, par.Named.Readers, 2*w.Readers),
-		Compressors: limits(w.Compressors, par.Named.Compressors, w.Compressors),
-		Uploads:     limits(w.Uploads, par.Named.Uploads, w.Uploads),
-		Memory:      par.Memory / 3,
-	}
+	job.Fit(a.spec, options.Media{Source: a.devices.Medium(a.spec.IO().Medium, sources...), Target: a.place.Medium()})
+	a.place.Uploads = job.Session.Uploads
 }
 
-func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) error {
+// fromPaths sets the sources of a job, and how they are read. It returns the options with the rules of DOMAIN.
+func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) (spec *options.Spec, err error) {
+	spec = a.spec
 	paths, err := f.lists.read(a.In, args)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(paths) == 0 && !f.lists.given() {
-		if paths, err = a.domain(); err != nil {
-			return err
+		if spec, paths, err = a.domain(); err != nil {
+			return nil, err
 		}
-		job.Label.Domain = a.spec.FoundBy()
+		job.Label.Domain = spec.FoundBy()
 	}
 	for i, path := range paths {
 		if err := errors.Join(checkLocalSource(path), linkWithSlash(path)); err != nil {
-			return &usageError{err}
+			return nil, &usageError{err}
 		}
 		if paths[i], err = entered(path); err != nil {
-			return &usageError{err}
+			return nil, &usageError{err}
 		}
 	}
 	if job.Source.Root, err = backup.Sources(paths); err != nil {
-		return err
+		return nil, err
 	}
 	if err := a.presentSources(paths, job); err != nil {
-		return err
+		return nil, err
 	}
-	job.Checkpoint = a.spec.Sources().Checkpoint
+	job.Checkpoint = spec.Sources().Checkpoint
 	job.Source.Shrink = backup.ShrinkLimit{
-		Percent: a.spec.Sources().ShrinkLimit, Accept: f.parent.shrink, Command: f.acceptCommand(args),
+		Percent: spec.Sources().ShrinkLimit, Accept: f.parent.shrink, Command: f.acceptCommand(args),
 	}
-	reading := a.spec.Reading()
+	reading := spec.Reading()
 	job.Source.Reading.Serialization = reading.Serialization
 	job.Source.Reading.Retries, job.Source.Reading.AccessTime = reading.Retries, reading.AccessTimes
 	job.Source.Reading.Singly, job.Source.Reading.Cached = !reading.Batches, !reading.Direct
 	if job.Source.Reading.Order, err = backup.ParseOrder(reading.Order); err != nil {
-		return err
+		return nil, err
 	}
 	job.Source.Gate, job.Source.Rotational = a.governor.Gate, a.governor.Rotational
 	job.Source.Comparing = f.parent.comparing
 	job.Source.Comparing.Relist = !reading.Names
-	return nil
+	return spec, nil
 }
 
-// domain returns the file systems of DOMAIN, and applies their rules; none if it is not set.
-func (a *app) domain() ([]string, error) {
+// domain returns the file systems of DOMAIN, and the options with their rules; no path if it is not set.
+func (a *app) domain() (*options.Spec, []string, error) {
+	spec := a.spec
 	if a.allLocal {
-		a.spec = a.spec.WithAllLocal()
+		spec = spec.WithAllLocal()
 	}
-	if len(a.spec.Domain()) == 0 {
-		return nil, nil
+	if len(spec.Domain()) == 0 {
+		return spec, nil, nil
 	}
 	mounts, err := localfs.Mounts()
 	if err != nil {
-		return nil, fmt.Errorf("find the file systems of DOMAIN: %w", err)
+		return nil, nil, fmt.Errorf("find the file systems of DOMAIN: %w", err)
 	}
-	spec, paths, err := a.spec.ForDomain(mounts)
-	if err != nil {
-		return nil, err
-	}
-	a.spec = spec
-	return paths, nil
+	return spec.ForDomain(mounts)
 }
 
 // linkWithSlash refuses an empty path, and a symbolic link with a slash at its end. Some programs take the latter for

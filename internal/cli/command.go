@@ -103,7 +103,7 @@ func (a *app) resolve(c *cobra.Command) error {
 	if err := sysinfo.CheckAddressSpace(); err != nil {
 		return err
 	}
-	a.boundMemory()
+	a.ballast = sysinfo.LimitHeap(a.spec.Parallel(1, options.Media{}).Memory)
 	return nil
 }
 
@@ -184,18 +184,4 @@ func (a *app) warn(warnings []options.Warning) {
 	for _, w := range warnings {
 		a.print.Note("warning: " + w.String())
 	}
-}
-
-// Memory beside the buffers of --memory, in bytes: stacks, directories in progress, index and cache pages; and per
-// processor a compressor with its tables, history and output. With a higher limit the runtime keeps a tenth of the
-// heap, ballast included, as free pages.
-const (
-	besideBuffers = 36 << 20
-	perProcessor  = 4 << 20
-)
-
-// boundMemory limits the heap, so that the garbage collector works harder near the limit.
-func (a *app) boundMemory() {
-	a.ballast = sysinfo.LimitHeap(a.spec.Parallel(1, options.Media{}).Memory + besideBuffers +
-		int64(runtime.NumCPU())*perProcessor)
 }

@@ -149,11 +149,12 @@ func (a *app) diffLive(ctx context.Context, r *repo.Repository, f diffFlags, arg
 		if pairs, err = livePairs(ctx, r, found, sub); err != nil {
 			return err
 		}
-		if _, err := a.domain(); err != nil {
+		spec, _, err := a.domain()
+		if err != nil {
 			return err
 		}
 		var src backup.Source
-		if err := a.protect(ctx, &src); err != nil {
+		if err := a.protect(ctx, spec, nil, &src); err != nil {
 			return err
 		}
 		live.Rules, live.Skip = src.Rules, src.Skip

@@ -25,8 +25,8 @@ import (
 type identity struct{ dev, ino uint64 }
 
 // protect excludes the repository and the cache from the backup: by path, and by device and inode, so that neither
-// another name nor a bind mount includes them. It also compiles the rules.
-func (a *app) protect(ctx context.Context, src *backup.Source) error {
+// another name nor a bind mount includes them. It also compiles the rules of spec.
+func (a *app) protect(ctx context.Context, spec *options.Spec, sources []string, src *backup.Source) error {
 	at, err := a.place.Location()
 	if err != nil {
 		return err
@@ -34,13 +34,13 @@ func (a *app) protect(ctx context.Context, src *backup.Source) error {
 	known := map[identity]bool{}
 	var protected []options.Protected
 	var copies location.Location
-	if to := a.spec.Job().CopyTo; to != "" {
+	if to := spec.Job().CopyTo; to != "" {
 		if copies, err = place.Parse(to); err != nil { // its disk is not connected
 			copies = location.Location{}
 		}
 	}
 	for _, own := range []options.Protected{{Path: at.Folder, Why: "the repository"},
-		{Path: copies.Folder, Why: "the repository of COPYTO"}, {Path: a.spec.Cache().Dir, Why: "the cache"}} {
+		{Path: copies.Folder, Why: "the repository of COPYTO"}, {Path: spec.Cache().Dir, Why: "the cache"}} {
 		if own.Path == "" {
 			continue
 		}
@@ -64,20 +64,20 @@ func (a *app) protect(ctx context.Context, src *backup.Source) error {
 			continue
 		}
 		protected = append(protected, options.Protected{Path: m.Path, Why: "a mount of snapshots"})
-		if slices.ContainsFunc(a.place.Sources, func(source string) bool { return within(m.Path, source) }) {
+		if slices.ContainsFunc(sources, func(source string) bool { return within(m.Path, source) }) {
 			a.print.Note(human.Printable(m.Path) + " is left out: snapshots are mounted there")
 		}
 	}
 	if runtime.GOOS == "darwin" {
-		protected = append(protected, options.Protected{Path: localfs.SystemVolumes, Hollow: true, Sources: a.place.Sources,
+		protected = append(protected, options.Protected{Path: localfs.SystemVolumes, Hollow: true, Sources: sources,
 			Why: "a volume of the system, whose files appear at the root"})
-		if a.spec.ExcludesTimeMachine() {
-			protected = append(append(protected, a.leftOutByTimeMachine(ctx, mounts)...),
-				options.Protected{Sources: a.place.Sources})
+		if spec.ExcludesTimeMachine() {
+			protected = append(append(protected, a.leftOutByTimeMachine(ctx, mounts, sources)...),
+				options.Protected{Sources: sources})
 		}
 	}
 	src.Skip = func(dev, ino uint64) bool { return known[identity{dev, ino}] }
-	set, warnings, err := a.spec.Rules(os.ReadFile, a.Env, protected...)
+	set, warnings, err := spec.Rules(os.ReadFile, a.Env, protected...)
 	a.warn(warnings)
 	if err != nil {
 		return &usageError{err}
@@ -87,7 +87,8 @@ func (a *app) protect(ctx context.Context, src *backup.Source) error {
 }
 
 // leftOutByTimeMachine returns what Time Machine excludes on this Mac now, but for what is a source of this backup.
-func (a *app) leftOutByTimeMachine(ctx context.Context, mounts []localfs.Mount) (all []options.Protected) {
+func (a *app) leftOutByTimeMachine(ctx context.Context, mounts []localfs.Mount, sources []string) (
+	all []options.Protected) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	m := &job.Mac{Run: func(program string, args ...string) ([]byte, error) { return outputOf(ctx, program, args...) }}
@@ -101,7 +102,7 @@ func (a *app) leftOutByTimeMachine(ctx context.Context, mounts []localfs.Mount) 
 	for i := range mounts {
 		m.Mounts = append(m.Mounts, mounts[i].Path)
 	}
-	all, err = leftOut(m, a.place.Sources)
+	all, err = leftOut(m, sources)
 	if err != nil {
 		a.print.Note(err.Error())
 	}

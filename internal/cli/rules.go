@@ -75,7 +75,7 @@ read from the directory of --source downwards.`,
 
 func (a *app) ruleSet(ctx context.Context) (*rules.Set, error) {
 	var src backup.Source
-	err := a.protect(ctx, &src)
+	err := a.protect(ctx, a.spec, nil, &src)
 	return src.Rules, err
 }
 

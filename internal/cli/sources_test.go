@@ -45,7 +45,11 @@ func TestJobOfADomain(t *testing.T) {
 	for domain, want := range map[string][]string{"ALL-LOCAL -/proc": {"ALL-LOCAL", "-/proc"}, t.TempDir(): nil} {
 		a, _ := appWith(t, map[string]string{"TIDEMARK_DOMAIN": domain})
 		job := &backup.Job{}
-		require.NoError(t, a.fromPaths(&backupFlags{}, nil, job))
+		given := a.spec
+		spec, err := a.fromPaths(&backupFlags{}, nil, job)
+		require.NoError(t, err)
+		require.Same(t, given, a.spec, "the options of the run stay")
+		require.NotSame(t, given, spec, "those of the job have the rules of DOMAIN")
 		require.NotEmpty(t, job.Label.Sources)
 		require.Equal(t, want, job.Label.Domain)
 	}

@@ -2,6 +2,7 @@ package sysinfo
 
 import (
 	"math"
+	"os"
 	"runtime"
 	"time"
 
@@ -34,3 +35,18 @@ func CPUTime() time.Duration {
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
+
+// LetWait raises GOMAXPROCS by a number of goroutines that wait for a disk. The scheduler replaces a thread that is
+// blocked in a call only after 20 µs, while a disk answers in a hundred: without that, a cold walk leaves disk and
+// processors idle half of the time, and a first backup takes 15 to 25 % longer. Under a CPU quota the processors of the
+// quota count. GOMAXPROCS in the environment stays what it is.
+func LetWait(waiting, cpu int) {
+	if _, chosen := os.LookupEnv("GOMAXPROCS"); !chosen {
+		runtime.GOMAXPROCS(places(waiting, cpu, runtime.GOMAXPROCS(0)))
+	}
+}
+
+// places returns how many threads may run Go code at once: one for each goroutine that waits and each processor, at
+// most five for a processor, so that the garbage collector, which takes a quarter of them, does not fill a small
+// machine.
+func places(waiting, cpu, now int) int { return max(now, min(waiting+cpu, 5*cpu)) }

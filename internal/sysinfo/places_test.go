@@ -1,4 +1,4 @@
-package cli
+package sysinfo
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 )
 
 func TestPlacesToRun(t *testing.T) {
-	for _, c := range []struct{ scanners, cpu, now, want int }{
+	for _, c := range []struct{ waiting, cpu, now, want int }{
 		{8, 2, 2, 10},   // all may wait, and both processors have work
 		{8, 16, 16, 24}, //
 		{2, 4, 4, 6},    // of a disk that turns
@@ -17,6 +17,6 @@ func TestPlacesToRun(t *testing.T) {
 		{16, 64, 2, 80}, //
 		{8, 1, 2, 5},    // a container with a quota of less than one: the runtime never goes below two by itself
 	} {
-		require.Equal(t, c.want, places(c.scanners, c.cpu, c.now), "%+v", c)
+		require.Equal(t, c.want, places(c.waiting, c.cpu, c.now), "%+v", c)
 	}
 }
