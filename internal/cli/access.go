@@ -17,6 +17,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/control"
 	"github.com/tidemark-backup/tidemark/internal/job"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/internal/scope"
 	"github.com/tidemark-backup/tidemark/internal/store/location"
 )
 
@@ -84,7 +85,7 @@ func (m mac) homes(sources []string) (all []string) {
 		case below:
 			name, _, _ := strings.Cut(rest, "/")
 			all = append(all, filepath.Join(users, name))
-		case within(users, source):
+		case scope.Within(users, source):
 			names, _ := m.names(users) // an error: nothing is known
 			for _, name := range names {
 				all = append(all, filepath.Join(users, name))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -19,13 +18,11 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/cli/help"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/forget"
-	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/options/optionfile"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
-	"github.com/tidemark-backup/tidemark/internal/rules"
 	"github.com/tidemark-backup/tidemark/internal/store/location"
 )
 
@@ -169,16 +166,7 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 	}
 	a.place.Sources = job.Label.Sources
 	a.fit(job)
-	a.governor.Brief(true)
-	job.Phases.Begin = func(first bool) {
-		use := options.LaterBackup
-		if first {
-			use = options.FirstBackup
-		}
-		a.applyPolicy(use)
-		a.governor.Brief(false)
-	}
-	job.Phases.End = func() { a.governor.Brief(true) }
+	job.Phases = a.phases()
 	r, err := a.openOrCreate(ctx, f)
 	if err != nil {
 		return "", err
@@ -192,18 +180,8 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 		return "", err
 	}
 	defer func() { err = errors.Join(err, thaw()) }()
-	if job.Stdin == nil {
-		// The cache must exist before it can be excluded under all its names.
-		if err := r.OpenCache(); err != nil {
-			return "", err
-		}
-		if err := a.protect(ctx, spec, job.Label.Sources, &job.Source); err != nil {
-			return "", err
-		}
-		for _, rule := range job.Source.Rules.List() {
-			job.Label.Rules = append(job.Label.Rules, rule.String())
-		}
-		a.noteExcluded(job)
+	if err := a.applyRules(ctx, spec, r, job); err != nil {
+		return "", err
 	}
 	l := report.New(time.Now)
 	a.place.Intake.Attach(l)
@@ -239,6 +217,23 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 		return snapshot, incomplete(out)
 	}
 	return snapshot, nil
+}
+
+// phases starts a brief part, which is interrupted by the work of a backup: until that begins, and after its end, a
+// person waits.
+func (a *app) phases() backup.Phases {
+	a.governor.Brief(true)
+	return backup.Phases{
+		Begin: func(first bool) {
+			use := options.LaterBackup
+			if first {
+				use = options.FirstBackup
+			}
+			a.applyPolicy(use)
+			a.governor.Brief(false)
+		},
+		End: func() { a.governor.Brief(true) },
+	}
 }
 
 // warnOf prints which snapshots are damaged and which sources changed suspiciously. Damage is recorded on this machine.
@@ -400,65 +395,6 @@ func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) (spec *o
 	job.Source.Comparing = f.parent.comparing
 	job.Source.Comparing.Relist = !reading.Names
 	return spec, nil
-}
-
-// domain returns the file systems of DOMAIN, and the options with their rules; no path if it is not set.
-func (a *app) domain() (*options.Spec, []string, error) {
-	spec := a.spec
-	if a.allLocal {
-		spec = spec.WithAllLocal()
-	}
-	if len(spec.Domain()) == 0 {
-		return spec, nil, nil
-	}
-	mounts, err := localfs.Mounts()
-	if err != nil {
-		return nil, nil, fmt.Errorf("find the file systems of DOMAIN: %w", err)
-	}
-	return spec.ForDomain(mounts)
-}
-
-// linkWithSlash refuses an empty path, and a symbolic link with a slash at its end. Some programs take the latter for
-// the target of the link, while a snapshot would contain the link only.
-func linkWithSlash(path string) error {
-	clean := filepath.Clean(path)
-	if path == "" {
-		return errors.New("one of the sources is empty: name a path, or . for the working directory")
-	}
-	if clean == path || !strings.HasSuffix(path, "/") {
-		return nil
-	}
-	if info, err := os.Lstat(clean); err != nil || info.Mode()&fs.ModeSymlink == 0 {
-		return nil
-	}
-	target, err := filepath.EvalSymlinks(clean)
-	if err != nil {
-		target = "its target"
-	}
-	return fmt.Errorf("source %q is a symbolic link: name %s to back up what it points to, or %s for the link itself",
-		path, target, clean)
-}
-
-// linkedSource refuses a source that is a symbolic link: a job would back up the link alone, and succeed.
-func linkedSource(path string) error {
-	if info, err := os.Lstat(path); err != nil || info.Mode()&fs.ModeSymlink == 0 {
-		return nil
-	}
-	target, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return fmt.Errorf("source %s is a symbolic link that leads nowhere: correct it", human.Printable(path))
-	}
-	return fmt.Errorf("source %s is a symbolic link, and only the link would be backed up: name what it leads to: %s",
-		human.Printable(path), human.Printable(target))
-}
-
-// noteExcluded reports each source that a rule excludes.
-func (a *app) noteExcluded(job *backup.Job) {
-	for _, source := range job.Label.Sources {
-		if _, d := job.Source.Rules.Root(source); d.Verdict == rules.Exclude && d.Rule != nil {
-			a.print.Note(fmt.Sprintf("source %s is excluded by the rule %q", human.Printable(source), d.Rule.String()))
-		}
-	}
 }
 
 // level converts a compression level: options use 0 for off, a session for its default.

@@ -10,12 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/scope"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -153,11 +153,11 @@ func (a *app) diffLive(ctx context.Context, r *repo.Repository, f diffFlags, arg
 		if err != nil {
 			return err
 		}
-		var src backup.Source
-		if err := a.protect(ctx, spec, nil, &src); err != nil {
+		chosen, err := a.choose(ctx, spec, nil)
+		if err != nil {
 			return err
 		}
-		live.Rules, live.Skip = src.Rules, src.Skip
+		live.Rules, live.Skip = chosen.Rules, chosen.Skip
 	}
 	stats, err := browse.DiffLive(ctx, r, pairs, browse.DiffOptions{Metadata: f.metadata}, live, a.change)
 	if err != nil {
@@ -177,12 +177,14 @@ func livePairs(ctx context.Context, r *repo.Repository, found repo.Listed, sub s
 	only := filepath.Join("/", sub)
 	sources := found.Snapshot.Sources
 	for _, source := range sources {
-		nested := slices.ContainsFunc(sources, func(other string) bool { return source != other && within(source, other) })
+		nested := slices.ContainsFunc(sources, func(other string) bool {
+			return source != other && scope.Within(source, other)
+		})
 		path := source
-		if within(only, source) {
+		if scope.Within(only, source) {
 			path = only
 		}
-		if nested || !filepath.IsAbs(source) || !within(path, only) {
+		if nested || !filepath.IsAbs(source) || !scope.Within(path, only) {
 			continue
 		}
 		old, err := browse.Resolve(ctx, r, found.Snapshot.Tree, path)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"runtime"
 	"slices"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/job"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/options/optionfile"
+	"github.com/tidemark-backup/tidemark/internal/scope"
 )
 
 func (a *app) jobImportCommand() *cobra.Command {
@@ -103,11 +103,11 @@ func fromTimeMachine(ctx context.Context, name string) ([]*job.Imported, error) 
 	if runtime.GOOS != "darwin" {
 		return nil, usagef("--from-time-machine needs macOS: run it on the Mac, or name an option file to import")
 	}
-	settings, err := outputOf(ctx, "defaults", "export", "/Library/Preferences/com.apple.TimeMachine", "-")
+	settings, err := scope.OutputOf(ctx, "defaults", "export", "/Library/Preferences/com.apple.TimeMachine", "-")
 	if err != nil {
 		return nil, err
 	}
-	destinations, err := outputOf(ctx, "tmutil", "destinationinfo", "-X")
+	destinations, err := scope.OutputOf(ctx, "tmutil", "destinationinfo", "-X")
 	if err != nil {
 		return nil, err
 	}
@@ -119,16 +119,4 @@ func fromTimeMachine(ctx context.Context, name string) ([]*job.Imported, error) 
 		name = "time-machine"
 	}
 	return []*job.Imported{t.Job(name)}, nil
-}
-
-// outputOf returns what a program prints.
-func outputOf(ctx context.Context, program string, args ...string) ([]byte, error) {
-	c := exec.CommandContext(ctx, program, args...)
-	c.Env = options.WithoutSecrets(os.Environ())
-	out, err := c.Output()
-	if err != nil {
-		return nil, fmt.Errorf("ask macOS for the settings of Time Machine with %s: %w; allow the terminal full disk access",
-			program, err)
-	}
-	return out, nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/scope"
 	"github.com/tidemark-backup/tidemark/internal/view"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
@@ -132,7 +133,7 @@ func (a *app) viewed(r *repo.Repository, filter repo.Filter) func(context.Contex
 
 // mountPoint checks a mount point: a directory that is empty and neither above nor below anything in use.
 func (a *app) mountPoint(ctx context.Context, path string) (string, error) {
-	dir := resolve(path)
+	dir := scope.Resolve(path)
 	held, err := os.ReadDir(dir)
 	switch {
 	case errors.Is(err, syscall.ENOTCONN):
@@ -166,7 +167,7 @@ func (a *app) mountPoint(ctx context.Context, path string) (string, error) {
 		if path == "" {
 			continue
 		}
-		if path = resolve(path); contains(dir, path) || contains(path, dir) {
+		if path = scope.Resolve(path); contains(dir, path) || contains(path, dir) {
 			return "", usagef("%s is above or below %s, which is %s: name a directory elsewhere", human.Printable(dir),
 				human.Printable(path), what)
 		}

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/scope"
 )
 
 // privacy notices what macOS hides from a program without Full Disk Access: opening it is EPERM, where missing
@@ -32,7 +33,7 @@ func (a *app) watch(ctx context.Context, l *report.Ledger) (stop func()) {
 
 // see takes an issue of a backup.
 func (p *privacy) see(i report.Issue) {
-	if p.system == "darwin" && errors.Is(i.Err, syscall.EPERM) && within(i.Path, "/Users") {
+	if p.system == "darwin" && errors.Is(i.Err, syscall.EPERM) && scope.Within(i.Path, "/Users") {
 		p.hidden.Add(1)
 	}
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/options"
@@ -32,11 +31,11 @@ func (a *app) rulesListCommand() *cobra.Command {
 		Short: "List the rules in the order in which they are applied",
 		Long:  `Lists the rules that a backup with the same flags, environment and option file would apply.`,
 	}, func(ctx context.Context, _ []string) error {
-		set, err := a.ruleSet(ctx)
+		chosen, err := a.choose(ctx, a.spec, nil)
 		if err != nil {
 			return err
 		}
-		return a.print.Print(&output.Rules{List: set.List()})
+		return a.print.Print(&output.Rules{List: chosen.Rules.List()})
 	}, options.GroupSelection)
 }
 
@@ -51,7 +50,7 @@ read from the directory of --source downwards.`,
 		Example: "  tidemark rules explain --exclude '*.o' ~/src/main.o",
 		Args:    cobra.MinimumNArgs(1),
 	}, func(ctx context.Context, args []string) error {
-		set, err := a.ruleSet(ctx)
+		chosen, err := a.choose(ctx, a.spec, nil)
 		if err != nil {
 			return err
 		}
@@ -63,7 +62,7 @@ read from the directory of --source downwards.`,
 			if err != nil {
 				return err
 			}
-			if err := a.print.Print(&output.Decision{Subject: q.Path, Decision: explain(set, q)}); err != nil {
+			if err := a.print.Print(&output.Decision{Subject: q.Path, Decision: explain(chosen.Rules, q)}); err != nil {
 				return err
 			}
 		}
@@ -71,12 +70,6 @@ read from the directory of --source downwards.`,
 	}, options.GroupSelection)
 	c.Flags().StringVar(&source, "source", "/", "the directory that is backed up")
 	return c
-}
-
-func (a *app) ruleSet(ctx context.Context) (*rules.Set, error) {
-	var src backup.Source
-	err := a.protect(ctx, a.spec, nil, &src)
-	return src.Rules, err
 }
 
 // explain adds the decision about file systems on the way to the path, as the scan makes it.

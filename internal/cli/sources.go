@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,7 +15,13 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/place"
+	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/rules"
+	"github.com/tidemark-backup/tidemark/internal/scope"
+	"github.com/tidemark-backup/tidemark/internal/store/location"
 )
 
 // presentSources records all sources in the label of a job, each once, and has it back up those that are there.
@@ -114,12 +121,12 @@ func notMounted(required, sources []string, mounts func() ([]localfs.Mount, erro
 		return nil, fmt.Errorf("find what is mounted: %w", err)
 	}
 	for _, at := range required {
-		real := resolve(at)
+		real := scope.Resolve(at)
 		if slices.ContainsFunc(all, func(m localfs.Mount) bool { return m.Path == real && m.Type != "autofs" }) {
 			continue
 		}
 		for _, source := range sources {
-			if within(source, at) {
+			if scope.Within(source, at) {
 				absent[source] = fmt.Errorf("%s %w", human.Printable(at), errNotMounted)
 			}
 		}
@@ -127,18 +134,118 @@ func notMounted(required, sources []string, mounts func() ([]localfs.Mount, erro
 	return absent, nil
 }
 
-// within reports whether an absolute path is a folder or lies below it.
-func within(path, folder string) bool {
-	return strings.HasPrefix(path+"/", strings.TrimSuffix(filepath.Clean(folder), "/")+"/")
-}
-
 // below reports whether an absolute path lies below a source.
 func below(absolute, source string) bool {
 	source, err := filepath.Abs(source)
-	return err == nil && absolute != source && within(absolute, source)
+	return err == nil && absolute != source && scope.Within(absolute, source)
 }
 
 // missing reports whether an error means that the path does not exist.
 func missing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
+// linkWithSlash refuses an empty path, and a symbolic link with a slash at its end. Some programs take the latter for
+// the target of the link, while a snapshot would contain the link only.
+func linkWithSlash(path string) error {
+	clean := filepath.Clean(path)
+	if path == "" {
+		return errors.New("one of the sources is empty: name a path, or . for the working directory")
+	}
+	if clean == path || !strings.HasSuffix(path, "/") {
+		return nil
+	}
+	if info, err := os.Lstat(clean); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		return nil
+	}
+	target, err := filepath.EvalSymlinks(clean)
+	if err != nil {
+		target = "its target"
+	}
+	return fmt.Errorf("source %q is a symbolic link: name %s to back up what it points to, or %s for the link itself",
+		path, target, clean)
+}
+
+// linkedSource refuses a source that is a symbolic link: a job would back up the link alone, and succeed.
+func linkedSource(path string) error {
+	if info, err := os.Lstat(path); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		return nil
+	}
+	target, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return fmt.Errorf("source %s is a symbolic link that leads nowhere: correct it", human.Printable(path))
+	}
+	return fmt.Errorf("source %s is a symbolic link, and only the link would be backed up: name what it leads to: %s",
+		human.Printable(path), human.Printable(target))
+}
+
+// domain returns the file systems of DOMAIN, and the options with their rules; no path if it is not set.
+func (a *app) domain() (*options.Spec, []string, error) {
+	spec := a.spec
+	if a.allLocal {
+		spec = spec.WithAllLocal()
+	}
+	if len(spec.Domain()) == 0 {
+		return spec, nil, nil
+	}
+	mounts, err := localfs.Mounts()
+	if err != nil {
+		return nil, nil, fmt.Errorf("find the file systems of DOMAIN: %w", err)
+	}
+	return spec.ForDomain(mounts)
+}
+
+// choose decides what a backup by some options takes of its sources.
+func (a *app) choose(ctx context.Context, spec *options.Spec, sources []string) (*scope.Scope, error) {
+	at, err := a.place.Location()
+	if err != nil {
+		return nil, err
+	}
+	var copies location.Location
+	if to := spec.Job().CopyTo; to != "" {
+		if copies, err = place.Parse(to); err != nil { // its disk is not connected
+			copies = location.Location{}
+		}
+	}
+	chosen, err := scope.New(ctx, scope.Config{Spec: spec, Env: a.Env, Sources: sources, Note: a.print.Note,
+		Own: []options.Protected{{Path: at.Folder, Why: "the repository"},
+			{Path: copies.Folder, Why: "the repository of COPYTO"}, {Path: spec.Cache().Dir, Why: "the cache"}}})
+	if chosen == nil {
+		return nil, err
+	}
+	a.warn(chosen.Warnings)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	return chosen, nil
+}
+
+// applyRules has a job take what the rules of some options include. A stream has no rules.
+func (a *app) applyRules(ctx context.Context, spec *options.Spec, r *repo.Repository, job *backup.Job) error {
+	if job.Stdin != nil {
+		return nil
+	}
+	// The cache must exist before it can be excluded under all its names.
+	if err := r.OpenCache(); err != nil {
+		return err
+	}
+	chosen, err := a.choose(ctx, spec, job.Label.Sources)
+	if err != nil {
+		return err
+	}
+	job.Source.Rules, job.Source.Skip = chosen.Rules, chosen.Skip
+	for _, rule := range chosen.Rules.List() {
+		job.Label.Rules = append(job.Label.Rules, rule.String())
+	}
+	a.noteExcluded(job)
+	return nil
+}
+
+// noteExcluded reports each source that a rule excludes.
+func (a *app) noteExcluded(job *backup.Job) {
+	for _, source := range job.Label.Sources {
+		if _, d := job.Source.Rules.Root(source); d.Verdict == rules.Exclude && d.Rule != nil {
+			a.print.Note(fmt.Sprintf("source %s is excluded by the rule %q", human.Printable(source), d.Rule.String()))
+		}
+	}
 }

@@ -7,13 +7,14 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/scope"
 )
 
 // TestRequiredMounts: a source at or below a required mount point is absent unless something is mounted there, also
 // where the folder exists and is reached by a link.
 func TestRequiredMounts(t *testing.T) {
 	t.Parallel()
-	dir := resolve(t.TempDir())
+	dir := scope.Resolve(t.TempDir())
 	sources := []string{dir + "/disk", dir + "/disk/photos", dir + "/diskette", "/home"}
 	for _, c := range []struct {
 		name     string

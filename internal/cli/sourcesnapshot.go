@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/hook"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/scope"
 	"github.com/tidemark-backup/tidemark/internal/sourcesnap"
 )
 
@@ -112,7 +113,7 @@ func (a *app) snapshotMaker(kind string) (sourcesnap.Maker, error) {
 
 // noteMounts notes what is mounted below a source. The path of the source may have links, that of a mount has none.
 func noteMounts(f *backup.Frozen, source string, mounts []localfs.Mount) {
-	real := resolve(source)
+	real := scope.Resolve(source)
 	for i := range mounts {
 		if rest, below := strings.CutPrefix(mounts[i].Path, strings.TrimSuffix(real, "/")+"/"); below && rest != "" {
 			f.Mount(filepath.Join(source, rest))

@@ -20,13 +20,12 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// env has no variables.
-func env(string) (string, bool) { return "", false }
-
 // at returns the place that flags name. Its I/O never waits.
 func at(t *testing.T, args ...string) *place.Place {
 	t.Helper()
 	note := func(text string) { t.Log(text) }
+	runtime := t.TempDir()
+	env := func(name string) (string, bool) { return runtime, name == "XDG_RUNTIME_DIR" }
 	p := place.New(place.Config{Env: env, Devices: device.NewFinder(), Note: note, Warn: note, Show: note})
 	spec := specified(t, args...)
 	g := governor.New(governor.Config{Policy: iopolicy.Important, Open: p.OpenGates, Note: note})
@@ -45,7 +44,7 @@ func specified(t *testing.T, args ...string) *options.Spec {
 	none := func(path string) ([]byte, error) {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
 	}
-	spec, _, err := options.Resolve(flags, env, none)
+	spec, _, err := options.Resolve(flags, func(string) (string, bool) { return "", false }, none)
 	require.NoError(t, err)
 	return spec
 }

@@ -116,6 +116,10 @@ func exceptions() []exception {
 		{"internal/hook", nil, "looks at who may write a command before it is run"},
 		{"internal/job", []string{"filepath.EvalSymlinks"}, "compares the repositories of two jobs"},
 		{"internal/sourcesnap", nil, "makes and removes snapshots of file systems"},
+		{
+			"internal/scope", []string{"os.ReadDir", "os.ReadFile", "filepath.EvalSymlinks"},
+			"reads files of rules, and finds out what a path leads to, before there is a job",
+		},
 		{"internal/place", nil, "reads password and key files, asks at the terminal, and remembers the keys that it saw"},
 		{"internal/cli", nil, "reads option files and lists of paths, before there is a job"},
 	}

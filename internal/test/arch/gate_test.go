@@ -261,6 +261,7 @@ func freeDoors() []freeDoor {
 	return []freeDoor{
 		{"internal/throttle/device", "OpenSearchable", "finds out which device it is: only then is there a gate"},
 		{"internal/speedtest", "OpenDir", "makes and removes the files that are measured"},
+		{"internal/scope", "OpenDir", "identifies the folders of the backup itself, before there is a job"},
 		{"internal/cli", "OpenDir", "looks at names before a job begins: which file system it is, what a rule says of it"},
 		{"internal/restore", "Ungated", "takes away what a run that was called off would leave half done"},
 	}

@@ -1,7 +1,8 @@
-package cli
+package scope
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/job"
+	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/rules"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
@@ -34,11 +36,13 @@ func TestANamedSourceIsKeptDespiteTimeMachine(t *testing.T) {
 	require.NoError(t, err)
 	require.Subset(t, excluded, []string{"/Users/ann/Movies", "/Users/ann/VMs", "/Applications/Big.app", "/Volumes/USB",
 		"/private/tmp/*", "/Users/ann/Library/Caches"})
+	env := func(string) (string, bool) { return "", false }
+	spec, _, err := options.Resolve(nil, env, func(path string) ([]byte, error) { return nil, fs.ErrNotExist })
+	require.NoError(t, err)
 	verdict := func(path string, sources ...string) rules.Verdict {
-		a, _ := appWith(t, nil)
 		protected, err := leftOut(m, sources)
 		require.NoError(t, err)
-		set, _, err := a.spec.Rules(os.ReadFile, a.Env, protected...)
+		set, _, err := spec.Rules(os.ReadFile, env, protected...)
 		require.NoError(t, err)
 		return set.Explain(rules.Query{Path: path, Type: tree.Dir}).Verdict
 	}
