@@ -43,7 +43,7 @@ type Scope struct {
 // identity identifies a directory under any name.
 type identity struct{ dev, ino uint64 }
 
-// Make makes the scope. The folders of the backup itself are left out by path, and by device and inode, so that
+// New decides the scope. The folders of the backup itself are left out by path, and by device and inode, so that
 // neither another name nor a bind mount includes them.
 func New(ctx context.Context, cfg Config) (*Scope, error) {
 	known := map[identity]bool{}
