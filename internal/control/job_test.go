@@ -22,6 +22,8 @@ func TestAPolicyReturnsToWhatHeldBefore(t *testing.T) {
 			require.Equal(t, want.String(), s.Policy)
 			require.Equal(t, want, j.Policy())
 			require.Equal(t, forATime, s.PolicyUntil != nil)
+			j.mu.Lock()
+			defer j.mu.Unlock()
 			require.Equal(t, want, j.changes[len(j.changes)-1], "the means follow")
 		}
 		set := func(p iopolicy.Policy, d time.Duration) {
@@ -78,7 +80,7 @@ func TestAPolicyReturnsToWhatHeldBefore(t *testing.T) {
 
 		// The end of the job ends it, too.
 		set(iopolicy.Important, time.Hour)
-		j.Finish(iopolicy.Utility, func() { j.changes = append(j.changes, iopolicy.Utility) })
+		j.Finish(iopolicy.Utility, func() { _, _ = j.apply(iopolicy.Utility) })
 		check(iopolicy.Utility, false)
 		set(iopolicy.Important, time.Hour)
 		j.End()
