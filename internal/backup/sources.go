@@ -97,7 +97,7 @@ func (job *Job) judge(found []*place, listed []repo.Listed, from *parents, l *re
 		if f.State != snapshot.Whole {
 			f.Expected, f.Failed = before.Count, max(f.Failed, 1)
 			if f.State != snapshot.Unreadable || p.err != nil { // otherwise each object in it was reported
-				l.Fail(path, "source", errors.New(f.Message))
+				l.Doubt(path, errors.New(f.Message))
 			}
 		}
 		all = append(all, f)
@@ -148,7 +148,7 @@ func (job *Job) state(path string, p *place, before *earlier) (s snapshot.State,
 // ifRight says how to accept what a source has now.
 func (job *Job) ifRight() string {
 	if command := job.Source.Shrink.Command; command != "" {
-		return " If that is right, run once: " + command
+		return " If that is right, run once: '" + command + "'"
 	}
 	return " If that is right, run the backup once with --expect-shrink"
 }

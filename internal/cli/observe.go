@@ -29,11 +29,8 @@ func (o *observer) Stored(kind store.Kind, size int, took time.Duration) {
 	}
 }
 
-// Waited moves the time that a worker was blocked by the store from the stage of its clock, Compress, to WaitStore.
-func (o *observer) Waited(took time.Duration) {
-	o.ledger.AddTime(report.WaitStore, took)
-	o.ledger.AddTime(report.Compress, -took)
-}
+// Waiting counts the time in which a worker is blocked by the store.
+func (o *observer) Waiting() (end func()) { return o.ledger.Blocked() }
 
 // Note prints a note.
 func (o *observer) Note(text string) { o.note(text) }

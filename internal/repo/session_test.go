@@ -299,7 +299,7 @@ type remarks struct {
 
 func (*remarks) Sealed(pack.Kind, int, int, int)       {}
 func (*remarks) Stored(store.Kind, int, time.Duration) {}
-func (*remarks) Waited(time.Duration)                  {}
+func (*remarks) Waiting() func()                       { return func() {} }
 
 func (r *remarks) Note(text string) {
 	r.mu.Lock()
@@ -585,7 +585,7 @@ func (n *notes) Note(text string) {
 func (n *notes) String() string                        { return strings.Join(n.text, "\n") }
 func (n *notes) Sealed(pack.Kind, int, int, int)       {}
 func (n *notes) Stored(store.Kind, int, time.Duration) {}
-func (n *notes) Waited(time.Duration)                  {}
+func (n *notes) Waiting() func()                       { return func() {} }
 
 // If another client declared the writer dead, its snapshot is published only if all packs of the index are still there.
 func TestLostLease(t *testing.T) {

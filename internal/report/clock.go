@@ -182,6 +182,23 @@ func (l *Ledger) CurrentPaths() []string {
 	return paths
 }
 
+// Blocked counts the time until end is called as WaitStore instead of Compress, the stage of the caller's clock: the
+// target takes packs more slowly than they are made.
+func (l *Ledger) Blocked() (end func()) {
+	l.block(1)
+	return func() { l.block(-1) }
+}
+
+// block adds n to the callers that are blocked. The time of each is its end minus its start.
+func (l *Ledger) block(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.blocked += n
+	at := time.Duration(n) * l.since()
+	l.ended[WaitStore] -= at
+	l.ended[Compress] += at
+}
+
 // AddTime adds time that something without a clock measured. A negative time corrects what a clock adds to the wrong
 // stage; a stage that would have less than none has none.
 func (l *Ledger) AddTime(s Stage, took time.Duration) {

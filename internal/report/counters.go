@@ -169,7 +169,8 @@ type Totals struct {
 	Stages    StageTimes // summed over all workers, those still running included
 	Phases    PhaseTimes // wall time by phase; adds up to Elapsed
 	Workers   int        // running now
-	Failures  uint64     // calls of Fail
+	Failures  uint64     // calls of Fail and Doubt
+	Doubted   uint64     // calls of Doubt
 	Notes     uint64     // calls of Note
 	Expected  Expected
 	Step      StepTotals   // of a phase that has a length of its own

@@ -56,6 +56,12 @@ func (l *Ledger) Fail(path, op string, err error) {
 	l.issues.add(Issue{Time: l.now(), Severity: Failure, Path: path, Op: op, Err: err})
 }
 
+// Doubt records that a source as a whole does not have what it had before. It is a failure, and counted apart, too.
+func (l *Ledger) Doubt(source string, err error) {
+	l.doubted.Add(1)
+	l.Fail(source, "source", err)
+}
+
 // Note records something about path that the user should know but that does not make the result wrong: an attribute the
 // target of a restore cannot hold, a file that changed while it was read.
 func (l *Ledger) Note(path, op string, err error) {

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -69,6 +70,7 @@ type Ledger struct {
 	clocks     map[*Clock]struct{}
 	started    uint64     // clocks ever
 	ended      StageTimes // of clocks that were stopped
+	blocked    int        // callers: see Blocked
 	phase      Phase
 	phaseSince time.Duration
 	phases     PhaseTimes
@@ -85,7 +87,8 @@ type Ledger struct {
 	requests   []func() Requests                            // of the stores that charge for requests
 	outages    []*Outages                                   // of the targets
 
-	issues issues
+	issues  issues
+	doubted atomic.Uint64 // calls of Doubt
 }
 
 // New returns the ledger of a backup that begins now. now must have a monotonic reading or otherwise never go back.
@@ -165,6 +168,7 @@ func (l *Ledger) Snapshot() Totals {
 	load(t.Trees.fields(), l.Trees.fields())
 	load(t.Packs.fields(), l.Packs.fields())
 	t.Failures, t.Notes = l.issues.counts()
+	t.Doubted = l.doubted.Load()
 	t.Job, t.Start = l.job, l.start
 	t.Gates, t.Requests = l.askGates(), l.askRequests()
 
@@ -175,6 +179,8 @@ func (l *Ledger) Snapshot() Totals {
 	for c := range l.clocks {
 		c.addTo(&t.Stages, t.Elapsed)
 	}
+	t.Stages[WaitStore] += time.Duration(l.blocked) * t.Elapsed
+	t.Stages[Compress] -= time.Duration(l.blocked) * t.Elapsed
 	for i := range t.Stages {
 		t.Stages[i] = max(0, t.Stages[i])
 	}

@@ -329,6 +329,34 @@ func TestWordsAndKeysAreComplete(t *testing.T) {
 	require.Less(t, stageCount, 1<<stageBits)
 }
 
+// TestWhatTheStoreBlocksWaitsAtOnce: a worker that the store blocks for long waits for it from the start, not only when
+// it goes on. Who waits for that worker waits for the store too.
+func TestWhatTheStoreBlocksWaitsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(time.Now)
+		worker, reader := l.Worker("worker"), l.Worker("reader")
+		defer worker.Stop()
+		defer reader.Stop()
+		worker.Enter(Compress)
+		reader.Enter(WaitCPU)
+		time.Sleep(time.Second)
+		before := l.Snapshot().Stages
+		require.Equal(t, Computing, LimitedBy(before, 0, time.Second))
+		end := l.Blocked()
+		time.Sleep(9 * time.Second)
+		during := l.Snapshot().Stages.Minus(before)
+		require.Equal(t, 9*time.Second, during[WaitStore])
+		require.Zero(t, during[Compress])
+		require.Equal(t, Repository, LimitedBy(during, 0, 9*time.Second))
+		end()
+		time.Sleep(time.Second)
+		after := l.Snapshot().Stages
+		require.Equal(t, 9*time.Second, after[WaitStore])
+		require.Equal(t, 2*time.Second, after[Compress])
+		require.Equal(t, Computing, LimitedBy(after.Minus(before).Minus(during), 0, time.Second))
+	})
+}
+
 // TestNoStageHasLessTimeThanNone: the wait for the store is taken from a stage that a clock may not have been in.
 func TestNoStageHasLessTimeThanNone(t *testing.T) {
 	l := New(time.Now)

@@ -206,8 +206,15 @@ func (s Stage) Waits() bool { return s >= WaitScan }
 
 // Bottleneck finds what held the workers up most: the resource that took the largest part of their time, by being used
 // or by being waited for. Idle time counts for nothing. The share is of all time but idle time, 0 to 1; without any
-// such time it is Nothing and 0.
+// such time it is Nothing and 0. Who waits for workers that compute waits for the repository in the part of the time in
+// which those wait for it.
 func (t StageTimes) Bottleneck() (r Resource, share float64) {
+	if held := t[WaitStore].Seconds(); held > 0 {
+		computing := (t[Chunk] + t[Compress] + t[Seal] + t[Encode]).Seconds()
+		passed := time.Duration(float64(t[WaitCPU]) * held / (held + computing))
+		t[WaitCPU] -= passed
+		t[WaitStore] += passed
+	}
 	var by [resourceCount]float64
 	var sum float64
 	for s, d := range t {

@@ -85,8 +85,9 @@ type Observer interface {
 	Sealed(kind pack.Kind, blobs, raw, sealed int)
 	// Stored: a file of size bytes is on the target and verified. In a dry run: would be.
 	Stored(kind store.Kind, size int, took time.Duration)
-	// Waited: a caller of FrameWriter was blocked because the target takes packs more slowly than they are made.
-	Waited(took time.Duration)
+	// Waiting: a caller of FrameWriter is blocked, until end is called, because the target takes packs more slowly than
+	// they are made.
+	Waiting() (end func())
 	// Note: a message for the user that is not an error.
 	Note(text string)
 }
@@ -95,7 +96,7 @@ type silent struct{}
 
 func (silent) Sealed(pack.Kind, int, int, int)       {}
 func (silent) Stored(store.Kind, int, time.Duration) {}
-func (silent) Waited(time.Duration)                  {}
+func (silent) Waiting() func()                       { return func() {} }
 func (silent) Note(string)                           {}
 
 func (o Options) withDefaults() Options {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
@@ -21,7 +22,8 @@ type packer struct {
 	target int // bytes at which the pack is complete
 	frame  int // bytes at which a frame is complete
 
-	mu     sync.Mutex // also held while waiting for a buffer, when no append is possible anyway
+	mu     sync.Mutex  // also held while waiting for a buffer, when no append is possible anyway
+	held   atomic.Bool // the holder of mu waits for the store
 	open   *pack.Builder
 	opened time.Time // when open was begun
 
@@ -59,10 +61,10 @@ func newPacker(s *Session, kind pack.Kind, target, buffers int) *packer {
 // append seals one frame into the open pack, and dispatches the pack when it is complete. If the frame does not fit
 // into the buffer, the pack is dispatched first. Only a frame as long as a whole pack makes a buffer grow.
 func (p *packer) append(payload *pack.Payload) error {
-	if !p.mu.TryLock() { // another goroutine seals, or waits for a buffer
-		p.s.blocked.Begin()
+	if !p.mu.TryLock() {
+		done := p.behind()
 		p.mu.Lock()
-		p.s.blocked.End()
+		done()
 	}
 	defer p.mu.Unlock()
 	if p.open != nil && p.open.Frames() > 0 && p.open.SizeWith(payload) > p.target+trailerRoom {
@@ -113,7 +115,7 @@ func (p *packer) buffer() ([]byte, error) {
 		p.made++
 		return newBuffer(p.target + trailerRoom), nil
 	}
-	defer p.s.waiting()()
+	defer p.waiting()()
 	select {
 	case buf := <-p.buffers:
 		return buf, nil
@@ -122,13 +124,28 @@ func (p *packer) buffer() ([]byte, error) {
 	}
 }
 
-// waiting measures how long a caller is blocked; call its result at the end.
-func (s *Session) waiting() func() {
-	start := s.opt.Tuning.Now()
-	s.blocked.Begin()
+// waiting measures how long the holder of mu is blocked by the store; call its result at the end.
+func (p *packer) waiting() func() {
+	p.held.Store(true)
+	end := p.s.opt.Observer.Waiting()
+	p.s.blocked.Begin()
 	return func() {
-		s.blocked.End()
-		s.opt.Observer.Waited(s.opt.Tuning.Now().Sub(start))
+		p.s.blocked.End()
+		end()
+		p.held.Store(false)
+	}
+}
+
+// behind measures how long a caller waits for mu, whose holder seals, or waits for the store.
+func (p *packer) behind() func() {
+	end := func() {}
+	if p.held.Load() {
+		end = p.s.opt.Observer.Waiting()
+	}
+	p.s.blocked.Begin()
+	return func() {
+		p.s.blocked.End()
+		end()
 	}
 }
 
@@ -136,7 +153,7 @@ func (s *Session) waiting() func() {
 // so waiting for them here cannot deadlock.
 func (p *packer) dispatch() error {
 	if !p.s.uploads.tryEnter() {
-		done := p.s.waiting()
+		done := p.waiting()
 		err := p.s.uploads.enter(p.s.ctx)
 		done()
 		if err != nil {

@@ -563,8 +563,8 @@ func (o *tally) Stored(kind store.Kind, size int, took time.Duration) {
 	}
 }
 
-func (o *tally) Waited(time.Duration) {}
-func (o *tally) Note(string)          {}
+func (o *tally) Waiting() func() { return func() {} }
+func (o *tally) Note(string)     {}
 
 func TestObserverAndTotalsAgreeWithTheTarget(t *testing.T) {
 	st := mem.New()

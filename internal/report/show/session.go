@@ -55,8 +55,9 @@ func velocity(label string, n uint64, d time.Duration) row {
 	return row{label, number, unit}
 }
 
+// percent is a line with a gain; a loss is none.
 func percent(label string, ratio float64) row {
-	return row{label, fmt.Sprintf("%.2f", ratio*100), "%"}
+	return row{label, fmt.Sprintf("%.2f", max(0, ratio)*100), "%"}
 }
 
 func seconds(label string, d time.Duration) row { return row{label, human.Grouped(d.Seconds()), "s"} }
@@ -71,7 +72,7 @@ func backupRows(t *report.Totals) []row {
 		count("Total number of objects rebound", o.Rebound),
 		count("Total number of objects deleted", o.Deleted),
 		count("Total number of objects expired", o.Expired),
-		count("Total number of objects failed", o.Failed),
+		count("Total number of objects failed", o.Failed-t.Doubted),
 		count("Total number of objects encrypted", o.Encrypted),
 		count("Total number of objects deduplicated", o.Deduplicated),
 		count("Total number of objects grew", o.Grew),
@@ -132,6 +133,9 @@ func ownRows(t *report.Totals) []row {
 		count("Trees reused", t.Trees.Reused),
 		amount("Bytes read from files", t.Bytes.Read),
 		amount("Bytes added to the repository", t.Bytes.Stored),
+	}
+	if t.Doubted > 0 {
+		rows = append(rows, count("Sources incomplete", t.Doubted))
 	}
 	return append(rows, row{"Objects inspected per second", human.Grouped(report.PerSecond(o.Inspected, t.Elapsed)), "/s"})
 }

@@ -54,7 +54,7 @@ func shortRows(t *report.Totals) []string {
 	rows := []string{}
 	switch t.Job {
 	case report.Backup:
-		rows = append(rows, "files:  "+compared(t.Files)+", "+human.Count(t.Failures)+" failed")
+		rows = append(rows, "files:  "+compared(t.Files)+", "+human.Count(t.Failures-t.Doubted)+" failed"+doubted(t.Doubted))
 		others := report.ComparedOf[uint64]{
 			New: t.Dirs.New + t.Others.New, Changed: t.Dirs.Changed + t.Others.Changed, Unmodified: t.Dirs.Unmodified +
 				t.Others.Unmodified,
@@ -78,6 +78,14 @@ func shortRows(t *report.Totals) []string {
 func compared(c report.ComparedOf[uint64]) string {
 	return fmt.Sprintf("%s new, %s changed, %s unchanged", human.Count(c.New), human.Count(c.Changed),
 		human.Count(c.Unmodified))
+}
+
+// doubted counts the sources that lack what they had, "" without any.
+func doubted(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return "; " + human.Plural(n, "source") + " incomplete"
 }
 
 // limited returns the limits of the transfer rates, "" if there are none.

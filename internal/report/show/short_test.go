@@ -26,6 +26,25 @@ time:   8 min 32 s, 7 % of it yielding to fio 1234 and 1 more on sda (ssd)
 `, b.String())
 }
 
+// A source that only lost files is no object that failed, and a compression that made data larger gained nothing.
+func TestASourceThatShrankIsNoFailedFile(t *testing.T) {
+	l := report.New(time.Now)
+	l.Fail("/home/x", "open", errors.New("no"))
+	l.Doubt("/home", errors.New("it has 3 files"))
+	totals := l.Snapshot()
+	require.EqualValues(t, 2, totals.Failures)
+	var b strings.Builder
+	require.NoError(t, WriteShort(&b, l, &totals, Short{Lead: "saved"}))
+	require.Contains(t, b.String(), "0 unchanged, 1 failed; 1 source incomplete\n")
+	totals.Bytes.Transferred, totals.Bytes.Processed, totals.Bytes.Inspected = 2600, 100, 9
+	b.Reset()
+	require.NoError(t, WriteSession(&b, &totals))
+	require.Regexp(t, `(?m)^Total number of objects failed: +1$`, b.String())
+	require.Regexp(t, `(?m)^Sources incomplete: +1$`, b.String())
+	require.Regexp(t, `(?m)^Objects compressed by: +0\.00 %$`, b.String())
+	require.Regexp(t, `(?m)^Total data reduction ratio: +0\.00 %$`, b.String())
+}
+
 // However much went wrong, there are eight lines, and none repeats a failure, which was printed when it happened.
 func TestShortReportOfManyFailures(t *testing.T) {
 	for _, failures := range []int{0, 1, 2, 3, 4, 500} {
