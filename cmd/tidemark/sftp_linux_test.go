@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -38,6 +40,33 @@ func TestSFTP(t *testing.T) {
 			"exits": exits, "jsonl": jsonl, "capture": capture, "waitfor": waitFor,
 		},
 	})
+}
+
+// TestAFrozenServerIsSaidNotToAnswer stops the server in the middle of a backup, for some seconds.
+func TestAFrozenServerIsSaidNotToAnswer(t *testing.T) {
+	server := sftptest.Start(t)
+	s := newStage(t)
+	s.env = append(s.env, "PATH="+server.Bin+":"+os.Getenv("PATH"),
+		"TIDEMARK_REPOSITORY=sftp://"+server.Host+server.Folder+"/repo")
+	s.do("init", "--password-file", s.at("password"))
+	var out bytes.Buffer
+	run := exec.Command("tidemark", s.backup("--json", "--limit-upload", "500K")...)
+	run.Env, run.Stdout = s.env, &out
+	require.NoError(t, run.Start())
+	s.await("an upload", func() bool {
+		found, _ := filepath.Glob(server.Folder + "/repo/packs/tmp-*")
+		return len(found) > 0
+	})
+	server.Freeze()
+	defer server.Thaw()
+	s.await("the status", func() bool {
+		status, _ := s.ask("status", "--json")
+		return strings.Contains(string(status), `"target_error":"tidemark-test-server is silent"`) &&
+			strings.Contains(string(status), `"waiting_for":"an answer of the target"`)
+	})
+	server.Thaw()
+	require.NoError(t, run.Wait())
+	require.Regexp(t, `"target_away_seconds":[1-9]`, out.String())
 }
 
 // TestCtrlCEndsARunOverSSHInOrder sends SIGINT and SIGTERM to the whole process group, as a terminal does. The run

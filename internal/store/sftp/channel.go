@@ -19,6 +19,8 @@ const (
 	inFlight = 64
 	// patience is how long a channel with requests in flight may be silent.
 	patience = 2 * time.Minute
+	// silence is how long a server may leave all requests without an answer before it is reported as silent.
+	silence = 5 * time.Second
 	// grace is how long the requests of a cancelled operation may take before their channel is ended.
 	grace = time.Second
 	// starting is how long a channel may take to begin on a connection.
@@ -32,21 +34,83 @@ type channel struct {
 	said  *beginning // the messages of ssh
 	began time.Time
 	busy  atomic.Int32 // operations
-	heard atomic.Int64 // when the last byte came, or the last operation began; in Unix nanoseconds
+	traffic
 	ended chan struct{}
 }
 
-// hearing notes when something comes from the server.
-type hearing struct {
-	io.Reader
-	heard *atomic.Int64
+// traffic follows the requests of a channel and their answers, of which each request gets one. Times are in Unix
+// nanoseconds.
+type traffic struct {
+	open  atomic.Int64 // requests without an answer
+	since atomic.Int64 // when the first of them was sent, or the last byte came
+	heard atomic.Int64 // when the last byte came
 }
 
-// Read reads and notes the time.
+// silent returns for how long there have been open requests and nothing came.
+func (t *traffic) silent(now time.Time) time.Duration {
+	if t.open.Load() <= 0 {
+		return 0
+	}
+	return now.Sub(time.Unix(0, t.since.Load()))
+}
+
+// asking counts the requests that are sent to the server.
+type asking struct {
+	io.WriteCloser
+	messages
+	*traffic
+}
+
+// Write counts and writes.
+func (a *asking) Write(p []byte) (int, error) {
+	if n := a.count(p); n > 0 && a.open.Add(n) == n {
+		a.since.Store(time.Now().UnixNano())
+	}
+	return a.WriteCloser.Write(p)
+}
+
+// hearing counts the answers of the server, and notes when they come.
+type hearing struct {
+	io.Reader
+	messages
+	*traffic
+}
+
+// Read reads and counts.
 func (h *hearing) Read(p []byte) (int, error) {
 	n, err := h.Reader.Read(p)
-	h.heard.Store(time.Now().UnixNano())
+	if n > 0 {
+		now := time.Now().UnixNano()
+		h.since.Store(now)
+		h.heard.Store(now)
+		h.open.Add(-h.count(p[:n]))
+	}
 	return n, err
+}
+
+// messages counts the messages in a stream. Each begins with its length, in 4 bytes.
+type messages struct {
+	length uint32 // as far as it is known
+	known  int    // bytes of length
+	rest   uint32 // bytes of the message that are still to come
+}
+
+// count returns how many messages begin in p, which continues the stream; one begins when its length is complete.
+func (m *messages) count(p []byte) (n int64) {
+	for len(p) > 0 {
+		if m.rest > 0 {
+			step := min(len(p), int(m.rest))
+			m.rest -= uint32(step)
+			p = p[step:]
+			continue
+		}
+		m.length, m.known, p = m.length<<8|uint32(p[0]), m.known+1, p[1:]
+		if m.known == 4 {
+			m.rest, m.length, m.known = m.length, 0, 0
+			n++
+		}
+	}
+	return n
 }
 
 // beginning keeps the first bytes that are written to it.
@@ -89,7 +153,8 @@ func start(ctx context.Context, run *exec.Cmd) (*channel, error) {
 	}
 	stop := context.AfterFunc(ctx, c.kill)
 	defer stop()
-	c.Client, err = sftp.NewClientPipe(&hearing{out, &c.heard}, in, sftp.MaxConcurrentRequestsPerFile(inFlight),
+	c.Client, err = sftp.NewClientPipe(&hearing{Reader: out, traffic: &c.traffic},
+		&asking{WriteCloser: in, traffic: &c.traffic}, sftp.MaxConcurrentRequestsPerFile(inFlight),
 		sftp.UseConcurrentWrites(true))
 	if err != nil {
 		c.kill()
@@ -105,28 +170,11 @@ func start(ctx context.Context, run *exec.Cmd) (*channel, error) {
 		_ = run.Wait()
 		close(c.ended)
 	}()
-	go c.watch()
 	return c, nil
 }
 
 // kill ends the program at once.
 func (c *channel) kill() { _ = c.run.Process.Kill() }
-
-// watch ends a channel that has been silent for too long.
-func (c *channel) watch() {
-	every := time.NewTicker(patience / 8)
-	defer every.Stop()
-	for {
-		select {
-		case <-c.ended:
-			return
-		case now := <-every.C:
-			if c.busy.Load() > 0 && now.UnixNano()-c.heard.Load() > int64(patience) {
-				c.kill()
-			}
-		}
-	}
-}
 
 // alive reports whether the program runs.
 func (c *channel) alive() bool {
@@ -150,7 +198,9 @@ var errClosed = errors.New("the connection was closed")
 
 // pool holds the channels of a store.
 type pool struct {
-	line *line
+	line   *line
+	silent func(why string)
+	back   func()
 
 	dial sync.Mutex // held by the one that opens a channel while others wait for it
 
@@ -164,10 +214,57 @@ type pool struct {
 	group   sync.WaitGroup
 }
 
-func newPool(l *line, most int) *pool {
-	p := &pool{line: l, most: most}
+func newPool(l *line, o Options) *pool {
+	p := &pool{line: l, most: max(minChannels, o.Channels), silent: o.Silent, back: o.Back}
 	p.ctx, p.stop = context.WithCancel(context.Background())
+	p.group.Go(p.watch)
 	return p
+}
+
+// watch ends each channel that has been silent for too long, and reports when the server as a whole is silent and when
+// it answers again.
+func (p *pool) watch() {
+	every := time.NewTicker(silence / 5)
+	defer every.Stop()
+	var reported time.Time // zero: the server is not silent
+	for {
+		select {
+		case <-p.ctx.Done():
+			return
+		case now := <-every.C:
+			silent, heard := p.look(now)
+			switch {
+			case reported.IsZero() && silent >= silence && p.silent != nil:
+				reported = now
+				p.silent(p.line.target.Host + " is silent")
+			case heard.After(reported) && !reported.IsZero():
+				reported = time.Time{}
+				if p.back != nil {
+					p.back()
+				}
+			}
+		}
+	}
+}
+
+// look ends channels, and returns for how long none that has open requests has got anything, and when the server was
+// heard last.
+func (p *pool) look(now time.Time) (silent time.Duration, heard time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.live {
+		if at := time.Unix(0, c.heard.Load()); at.After(heard) {
+			heard = at
+		}
+		quiet := c.silent(now)
+		if quiet > patience {
+			c.kill()
+		}
+		if quiet > 0 && (silent == 0 || quiet < silent) {
+			silent = quiet
+		}
+	}
+	return silent, heard
 }
 
 // get returns the channel with the fewest operations that began at since or later, and counts an operation until
@@ -255,10 +352,7 @@ func (p *pool) add(c *channel) bool {
 	return !closed
 }
 
-func (c *channel) use() {
-	c.busy.Add(1)
-	c.heard.Store(time.Now().UnixNano())
-}
+func (c *channel) use() { c.busy.Add(1) }
 
 func (c *channel) release() { c.busy.Add(-1) }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // goOn ends the advice on most problems.
-const goOn = "and run the command again"
+const goOn = "and " + store.RunAgain
 
 // spare is the free space below which a failed write is taken for a full disk, in bytes: the protocol has no status
 // for that.

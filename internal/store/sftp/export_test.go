@@ -30,10 +30,15 @@ func (s *Store) Groups() (groups []int) {
 }
 
 // StopChannels makes the program of each channel stand still.
-func (s *Store) StopChannels() {
+func (s *Store) StopChannels() { s.signal(syscall.SIGSTOP) }
+
+// ContinueChannels makes the program of each channel go on.
+func (s *Store) ContinueChannels() { s.signal(syscall.SIGCONT) }
+
+func (s *Store) signal(sig syscall.Signal) {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
 	for _, c := range s.pool.live {
-		_ = c.run.Process.Signal(syscall.SIGSTOP)
+		_ = c.run.Process.Signal(sig)
 	}
 }

@@ -73,6 +73,7 @@ func (s *Store) foldersOf(ctx context.Context, kind store.Kind) ([]string, error
 		if id := e.Name(); len(id) <= 2 && store.ValidID(id) && e.IsDir() {
 			folders = append(folders, path.Join(kind.Folder(), id))
 		}
+		store.MisplacedInPacks(ctx, e.Name(), e.Mode())
 	}
 	return folders, err
 }
@@ -107,7 +108,7 @@ func (s *Store) listFolder(ctx context.Context, kind store.Kind, folder string) 
 			switch {
 			case name.Check() != nil || !e.Mode().IsRegular() && !e.IsDir() || seen[name]:
 			case e.IsDir() && !store.IsFence(kind, e.Mode()), path.Dir(name.Path()) != folder:
-				store.Misplaced(ctx, name, folder)
+				store.Misplaced(ctx, name, folder, e.IsDir())
 			default:
 				news = true
 				if kind == store.Lease {

@@ -22,7 +22,9 @@ type Options struct {
 	Ask      bool // ssh may ask for a password or about an unknown host, on the terminal of this process
 	Channels int  // at most; below 4: 4
 	Pass     *iopolicy.Pass
-	direct   string // see line
+	Silent   func(why string) // called when the server leaves requests without an answer for some seconds; nil: not
+	Back     func()           // called when it answers again; nil: not
+	direct   string           // see line
 }
 
 // minChannels is how many channels there are at least: while one flushes, others go on.
@@ -71,7 +73,7 @@ func begin(ctx context.Context, t Target, o Options, what string, first func(*St
 		return nil, fmt.Errorf("%w: the host is missing", ErrTarget)
 	}
 	l := &line{target: t, ask: o.Ask, direct: o.direct}
-	s := &Store{target: t, pass: o.Pass, pool: newPool(l, max(minChannels, o.Channels)), reached: &atomic.Bool{},
+	s := &Store{target: t, pass: o.Pass, pool: newPool(l, o), reached: &atomic.Bool{},
 		able: &able{}}
 	err := s.with(ctx, func(c *channel) error {
 		if err := s.suits(c); err != nil {

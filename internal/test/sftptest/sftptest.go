@@ -180,6 +180,21 @@ func (s *Server) Kill() {
 	s.run = nil
 }
 
+// Freeze stops all connections, which stay open and answer nothing until Thaw.
+func (s *Server) Freeze() { s.signal(syscall.SIGSTOP) }
+
+// Thaw lets the connections go on.
+func (s *Server) Thaw() { s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(sig syscall.Signal) {
+	s.t.Helper()
+	all := s.connections()
+	require.NotEmpty(s.t, all)
+	for _, pid := range all {
+		_ = syscall.Kill(pid, sig) // it may have ended
+	}
+}
+
 // connections returns the processes that the server has started, which are in sessions of their own.
 func (s *Server) connections() []int {
 	var found []int
