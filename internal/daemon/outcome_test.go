@@ -40,6 +40,36 @@ func TestAFailureWithoutAnObjectHasNoEmptyName(t *testing.T) {
 	require.Equal(t, "/a: check snapshot: no such pack", oneFailure(&e))
 }
 
+// The messages of stores are for a person who runs a command; the service runs it by itself.
+func TestNoMessageAsksToRunTheCommandOfTheService(t *testing.T) {
+	o := output{}
+	_, err := fmt.Fprintln(&o, `{"message_type":"error","error":{"message":"see that nas is up, and run the command `+
+		`again"},"op":"read","item":"/a"}`+"\n"+`{"message_type":"exit_error","message":"nas is away: see that it is up, and run `+
+		`the command again; what was stored so far is kept"}`)
+	require.NoError(t, err)
+	r := o.result(1)
+	require.Equal(t, "nas is away: see that it is up, and the service tries again; what was stored so far is kept",
+		r.Message)
+	require.Equal(t, []string{"/a: read: see that nas is up, and the service tries again"}, r.Failures.First)
+}
+
+// A person types a command of a message as it is.
+func TestNoCommandIsCut(t *testing.T) {
+	var e event.Error
+	e.Op, e.Item = "source", "/photos"
+	long := strings.Repeat("x", 300)
+	const asks = "it is empty. If that is right, run once: 'tidemark backup --job home --option-file /"
+	for text, want := range map[string]string{
+		long:                              long[:200] + "...",
+		asks + long + "'":                 asks + long + "'",
+		"'tidemark check' shows; " + long: "'tidemark check' shows; " + long[:176] + "...",
+		long + ": run 'tidemark check /" + long + "'": long[:200] + "... 'tidemark check /" + long + "'",
+	} {
+		e.Error.Text = text
+		require.Equal(t, "/photos: source: "+want, oneFailure(&e))
+	}
+}
+
 func TestAWarningOfABackupIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, makeJob(t, "home", hourly(), `KEEPSNAPSHOTS "last 3"`))

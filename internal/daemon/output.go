@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/internal/store"
 )
 
 // Bounds of what is kept of the output of a step.
@@ -15,6 +16,7 @@ const (
 	longestSummary = 64 << 10
 	longestMessage = 1 << 10
 	longestFailure = 200
+	longestCommand = 8 << 10 // in a message: it has paths
 	shownFailures  = 10
 	mostHooks      = 16
 	shownLines     = 5 // of the output of a command that failed
@@ -111,7 +113,7 @@ func (o *output) take() {
 		}
 		o.list.add(line)
 	case "exit_error":
-		o.failure, o.full = shorten(head.Message), head.Reason == event.NoSpace
+		o.failure, o.full = shorten(unattended(head.Message)), head.Reason == event.NoSpace
 	case "forget":
 		if !head.Keep && !head.Failed {
 			o.removed++
@@ -150,16 +152,41 @@ func shorten(text string) string {
 	return cut(strings.TrimSpace(text), longestMessage)
 }
 
+// cut bounds a text. A command of this program that does not fit stays, with what follows, since a person types it.
 func cut(text string, most int) string {
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "..."
+	if len(text) <= most {
+		return text
 	}
-	return text
+	valid := func(text string) string { return strings.ToValidUTF8(text, "") }
+	const command = "tidemark "
+	for at := strings.Index(text, command); at >= 0; {
+		from, end := at, len(text)
+		if at > 0 && text[at-1] == '\'' {
+			from, end = at-1, strings.LastIndexByte(text, '\'')
+		}
+		if end > most && len(text)-at <= longestCommand {
+			if at <= most {
+				return valid(text)
+			}
+			return valid(text[:most]) + "... " + valid(text[from:])
+		}
+		next := strings.Index(text[at+1:], command)
+		if next < 0 {
+			break
+		}
+		at += 1 + next
+	}
+	return valid(text[:most]) + "..."
+}
+
+// unattended is a message of a command for a run in which a person runs none.
+func unattended(text string) string {
+	return strings.ReplaceAll(text, store.RunAgain, "the service tries again")
 }
 
 // oneFailure describes an object that failed.
 func oneFailure(e *event.Error) string {
-	text := e.Op + ": " + cut(e.Error.Text, longestFailure)
+	text := e.Op + ": " + cut(unattended(e.Error.Text), longestFailure)
 	if e.Item == "" {
 		return text
 	}

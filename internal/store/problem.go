@@ -9,7 +9,11 @@ import (
 )
 
 // FreeSpace is what to do first about a full target.
-const FreeSpace = "free some space, with 'tidemark forget --prune' for example"
+const FreeSpace = "free some space, with 'tidemark forget --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --prune' " +
+	"for example"
+
+// RunAgain is what a person does who has done what a Problem says. The service says instead that it tries again.
+const RunAgain = "run the command again"
 
 // Problem is an error for users: what happened, and what to do. It wraps sentinels of this package and the cause.
 type Problem struct {

@@ -87,10 +87,13 @@ func (s *Status) Lines() []show.Line {
 	for _, problem := range s.problems() {
 		lines = append(lines, show.Line{Text: problem, Style: show.Bold})
 	}
-	for i := range lines {
-		lines[i].Text = human.CutEnd(lines[i].Text, s.Width)
+	var wrapped []show.Line // a reason, a time or a command is never cut
+	for _, line := range lines {
+		for text := range strings.SplitSeq(human.Wrap(line.Text, s.Width), "\n") {
+			wrapped = append(wrapped, show.Line{Text: text, Style: line.Style})
+		}
 	}
-	return lines
+	return wrapped
 }
 
 // defined returns the jobs of the service, or those of its files if it does not answer.

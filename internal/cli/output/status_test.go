@@ -91,6 +91,17 @@ func TestAStatusShowsWarnings(t *testing.T) {
 	require.Contains(t, runs, "source /a: 9 of 9 files\n")
 }
 
+// A terminal that is narrow breaks a message at its blanks; a command stays whole, to be copied.
+func TestAStatusCutsNoMessage(t *testing.T) {
+	const command = "'tidemark backup --expect-shrink --job home --option-file /etc/tidemark/tidemark.opt'"
+	s := NewStatus(event.Overview{Service: &event.Daemon{Jobs: []event.DaemonJob{{Name: "home", State: "idle",
+		Incomplete: 1, LastRun: &event.Run{Outcome: "incomplete", Message: "source: /photos is empty. If that is right, " +
+			"run once: " + command + "; 'tidemark log --run 1 --failed' lists them"}}}}}, proofs.Summary{}, 0, time.Now())
+	s.Width = 60
+	require.Contains(t, text(t, s), "  1 run incomplete: source: /photos is empty. If that is\n  right, run once:\n"+
+		"  "+command+";\n  'tidemark log --run 1 --failed' lists them\n")
+}
+
 func TestStatusWithoutTheService(t *testing.T) {
 	now := time.Now()
 	o := event.Overview{Repository: "/srv/\x1b", Problems: []string{"process 7:\nno \x1b answer"}}

@@ -75,6 +75,7 @@ func (s *Store) listPacks(ctx context.Context, pass func(store.Info) bool) error
 		if id := e.Name(); len(id) <= 2 && store.ValidID(id) && !e.Type().IsRegular() {
 			fans = append(fans, store.Pack.Folder()+"/"+id)
 		}
+		store.MisplacedInPacks(ctx, e.Name(), e.Type())
 		return true, nil
 	})
 	if err != nil {
@@ -125,7 +126,7 @@ func (s *Store) listFiles(ctx context.Context, kind store.Kind, folder string, p
 			return true, nil
 		}
 		if !stored || path.Dir(name.Path()) != folder {
-			store.Misplaced(ctx, name, folder)
+			store.Misplaced(ctx, name, folder, e.IsDir())
 			return true, nil
 		}
 		var info fs.FileInfo

@@ -14,7 +14,7 @@ import (
 )
 
 // goOn ends the advice about a temporary failure during a run.
-const goOn = "and run the command again; what was stored so far is kept and not sent twice"
+const goOn = "and " + store.RunAgain + "; what was stored so far is kept and not sent twice"
 
 // explain adds to an error the sentinel of package store, and what the user can do.
 func (s *Store) explain(ctx context.Context, err error) error {

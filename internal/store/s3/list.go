@@ -136,7 +136,7 @@ func (s *Store) listed(ctx context.Context, kind store.Kind, o minio.ObjectInfo)
 		return info, false, nil
 	}
 	if name.Path() != below {
-		store.Misplaced(ctx, name, path.Dir(below))
+		store.Misplaced(ctx, name, path.Dir(below), false)
 		return info, false, nil
 	}
 	info, err = s.describe(ctx, name, o)

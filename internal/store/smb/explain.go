@@ -82,7 +82,7 @@ func (s *Store) moved(ctx context.Context, h *session.Hold) bool {
 }
 
 // goOn ends the advice about a temporary failure during a run.
-const goOn = "and run the command again; what was stored so far is kept and not sent twice"
+const goOn = "and " + store.RunAgain + "; what was stored so far is kept and not sent twice"
 
 // refusal explains why the server refuses a request; nil: err is no refusal.
 func (s *Store) refusal(err error) *store.Problem {

@@ -88,6 +88,7 @@ func (s *Store) listPacks(ctx context.Context, pass func([]store.Info) error) er
 		if id := folded(e); len(id) <= 2 && store.ValidID(id) && e.IsDir() {
 			folders = append(folders, path.Join(store.Pack.Folder(), id))
 		}
+		store.MisplacedInPacks(ctx, folded(e), e.Mode())
 	}
 	for some := range slices.Chunk(folders, atOnce) {
 		found := make([][]store.Info, len(some))
@@ -143,7 +144,7 @@ func (s *Store) listDir(ctx context.Context, kind store.Kind, folder string) ([]
 		switch {
 		case name.Check() != nil || !stored && !e.IsDir():
 		case !stored, path.Dir(name.Path()) != folder:
-			store.Misplaced(ctx, name, folder)
+			store.Misplaced(ctx, name, folder, e.IsDir())
 		default:
 			infos = append(infos, store.Describe(name, e))
 		}

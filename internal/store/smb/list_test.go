@@ -64,7 +64,7 @@ func TestAFolderIsNoFile(t *testing.T) {
 			require.True(t, info.Fence)
 		}
 		if reported {
-			require.Equal(t, []string{name.Path()}, found)
+			require.Equal(t, []string{name.Path() + "/"}, found)
 		} else {
 			require.Empty(t, found)
 		}

@@ -68,7 +68,7 @@ func Status(err error) uint32 {
 }
 
 // again ends the advice about a temporary failure.
-const again = "and run the command again"
+const again = "and " + store.RunAgain
 
 // unreachable explains why there is no connection. Its text contains host and port only.
 func unreachable(ctx context.Context, l Login, err error) error {
