@@ -75,7 +75,10 @@ func withAbsolute(err error, typed string) error {
 	if !errors.Is(err, browse.ErrNotFound) && !errors.Is(err, restore.ErrNoPath) || typed == "" || path.IsAbs(typed) {
 		return err
 	}
-	at, _ := filepath.Abs(typed)
+	at, unknown := filepath.Abs(typed)
+	if unknown != nil {
+		return err
+	}
 	return fmt.Errorf("%w; a path in a snapshot begins with a slash: did you mean %s?", err, human.ShellWord(at))
 }
 

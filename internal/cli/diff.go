@@ -47,7 +47,7 @@ and tree is counted once (after deduplication), before compression. Else it is t
 		Example: `  tidemark diff 1f3a latest
   tidemark diff latest
   tidemark diff latest:/home/ann/photos`,
-		Args:              cobra.RangeArgs(1, 2),
+		Args:              arguments(1, 2),
 		ValidArgsFunction: a.snapshotArgs(2),
 	}, func(ctx context.Context, args []string) error {
 		return a.withRepository(ctx, func(r *repo.Repository) error {

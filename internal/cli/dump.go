@@ -39,7 +39,7 @@ The file of --target is replaced when the output is complete; until then it stay
 		Example: `  tidemark dump latest /home/ann/notes.txt
   tidemark dump latest:/home/ann | tar -t
   tidemark dump --archive zip --target ann.zip latest /home/ann`,
-		Args:              cobra.RangeArgs(1, 2),
+		Args:              arguments(1, 2),
 		ValidArgsFunction: a.snapshotArgs(1),
 	}, func(ctx context.Context, args []string) (err error) {
 		as := browse.Archive{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
@@ -37,6 +38,8 @@ var (
 	errNoSource = errors.New("no such file or directory: check the path")
 	// errNoneThere: a person expects a repository where there is none.
 	errNoneThere = errors.New("there is no repository at")
+	// errNowhere: the folder in which the program was started is gone.
+	errNowhere = errors.New("the working directory was removed: 'cd' to another one, or to its new place, first")
 	// errNotMounted: nothing is mounted where --require-mount wants it.
 	errNotMounted = errors.New("is not mounted")
 	// errIncomplete: the snapshot lacks objects.
@@ -101,6 +104,10 @@ func message(err error) string {
 	var program *programError
 	if errors.As(err, &program) {
 		return program.Error()
+	}
+	var call *os.SyscallError
+	if errors.As(err, &call) && call.Syscall == "getwd" && missing(call.Err) {
+		return errNowhere.Error()
 	}
 	switch exitCode(err) {
 	case exitInterrupted:

@@ -79,7 +79,7 @@ slash is matched against the end of the path; a pattern that starts with a slash
 number of names.`,
 		Example: `  tidemark find '*.key'
   tidemark find --snapshot latest --newest 2024-12-31 /home/ann/**/report.odt`,
-		Args: cobra.MinimumNArgs(1),
+		Args: arguments(1, 0),
 	}, func(ctx context.Context, args []string) error { return a.find(ctx, f, args) }, options.GroupPolicy)
 	f.register(c.Flags())
 	complete(c, "snapshot", a.snapshotArgs(-1))

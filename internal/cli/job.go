@@ -133,9 +133,9 @@ func (s *jobSources) register(flags *pflag.FlagSet) {
 }
 
 // onlyJobName refuses all arguments but the name of a job.
-func onlyJobName(_ *cobra.Command, args []string) error {
+func onlyJobName(c *cobra.Command, args []string) error {
 	if len(args) < 2 {
-		return cobra.ExactArgs(1)(nil, args)
+		return arguments(1, 1)(c, args)
 	}
 	return fmt.Errorf("only the name of the job stands alone, and %q does too: write sources as --source PATH, and the "+
 		"value of a switch after an equals sign", args[1])

@@ -31,7 +31,7 @@ the file has REPOSITORY. Without --schedule a job is started by hand.
 excluded paths.`,
 		Example: `  tidemark job import dsm.sys --repo /mnt/disk/backup --schedule hourly
   tidemark job import --from-time-machine --repo smb://me@nas/backup`,
-		Args: cobra.MaximumNArgs(1),
+		Args: arguments(0, 1),
 	}, func(ctx context.Context, args []string) error {
 		var found []*job.Imported
 		var err error

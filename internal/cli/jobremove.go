@@ -18,7 +18,7 @@ func (a *app) jobRemoveCommand() *cobra.Command {
 		Long: `Removes the stanza of a job. Its repository and snapshots are kept. The job 'default' of an option file
 without stanzas loses its
 schedule only.`,
-		Args:              cobra.ExactArgs(1),
+		Args:              arguments(1, 1),
 		ValidArgsFunction: a.jobNames,
 	}, func(ctx context.Context, args []string) error {
 		kept := "the repository of the job is kept"

@@ -16,7 +16,7 @@ func (a *app) jobShowCommand() *cobra.Command {
 		Long: `Shows the options of a job that are set, and those of the service. The times are those of the schedule: a run
 starts up to
 --jitter later, and waits for its conditions.`,
-		Args:              cobra.ExactArgs(1),
+		Args:              arguments(1, 1),
 		ValidArgsFunction: a.jobNames,
 	}, func(_ context.Context, args []string) error {
 		j, err := a.namedJob(args[0])

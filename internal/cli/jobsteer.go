@@ -35,7 +35,7 @@ func (a *app) steerCommand(action control.Action, short, long string) *cobra.Com
 		Short:   short,
 		Long:    long,
 		Example: "  tidemark job " + string(action) + " home",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    arguments(0, 1),
 	}, func(ctx context.Context, args []string) error {
 		return a.steer(ctx, control.Command{Action: action}, args, all)
 	})
@@ -55,7 +55,7 @@ pause; what was stored is kept. The pause outlasts a restart of the service.`,
 		Example: `  tidemark job pause home
   tidemark job pause --all --for 2h
   tidemark job pause --until '2026-12-24 18:00' home`,
-		Args: cobra.MaximumNArgs(1),
+		Args: arguments(0, 1),
 	}, func(ctx context.Context, args []string) error {
 		o := control.Command{Action: control.PauseJob}
 		switch {

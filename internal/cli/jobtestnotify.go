@@ -22,7 +22,7 @@ func (a *app) jobTestNotifyCommand() *cobra.Command {
 		Long: `Sends a test message by mail, to the webhook, to the healthcheck and to the desktop, as far as the options of
 the job name them, and
 prints the results. The exit code is 1 if one failed.`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments(1, 1),
 	}, func(ctx context.Context, args []string) error { return a.testNotify(ctx, args[0]) })
 	run := c.RunE
 	c.RunE = func(c *cobra.Command, args []string) error {

@@ -105,7 +105,7 @@ func (a *app) keyRemoveCommand() *cobra.Command {
 		Long: `Removes a key, so that it no longer opens the repository. The key in use and the last one cannot be removed.
 
 A copy of the key files made before the removal can still be opened with the removed key.`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments(1, 1),
 	}, func(ctx context.Context, args []string) error {
 		return a.withRepository(ctx, func(r *repo.Repository) error {
 			if dry {

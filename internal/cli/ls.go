@@ -26,7 +26,7 @@ lists their subdirectories too; for a snapshot without a directory that is all t
 		Example: `  tidemark ls latest
   tidemark ls -R latest
   tidemark ls --long latest:/home/ann`,
-		Args:              cobra.MinimumNArgs(1),
+		Args:              arguments(1, 0),
 		ValidArgsFunction: a.snapshotArgs(1),
 	}, func(ctx context.Context, args []string) (err error) {
 		r, err := a.open(ctx)

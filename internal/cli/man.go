@@ -53,14 +53,14 @@ func (a *app) manInstallCommand() *cobra.Command {
 
 func (a *app) manRoffCommand() *cobra.Command {
 	c := &cobra.Command{Use: "roff DIR", Short: "Write the man pages into a folder", Hidden: true,
-		Args: cobra.ExactArgs(1)}
+		Args: arguments(1, 1)}
 	return a.command(c, func(_ context.Context, args []string) error {
 		return manual.WriteRoff(c.Root(), args[0], buildinfo.Read().Date)
 	})
 }
 
 func (a *app) manMarkdownCommand() *cobra.Command {
-	c := &cobra.Command{Use: "markdown DIR", Short: "Write docs/cli into a folder", Hidden: true, Args: cobra.ExactArgs(1)}
+	c := &cobra.Command{Use: "markdown DIR", Short: "Write docs/cli into a folder", Hidden: true, Args: arguments(1, 1)}
 	return a.command(c, func(_ context.Context, args []string) error {
 		return manual.WriteMarkdown(c.Root(), args[0])
 	})

@@ -47,7 +47,7 @@ It needs FUSE: on Debian the package fuse3, on macOS macFUSE (not tested there y
 			if len(args) == 2 && args[0] == "all" { // kopia's
 				return errors.New("all snapshots are mounted where none is named")
 			}
-			return cobra.RangeArgs(1, 2)(c, args)
+			return arguments(1, 2)(c, args)
 		},
 		ValidArgsFunction: a.mountArgs,
 	}, func(ctx context.Context, args []string) (err error) {

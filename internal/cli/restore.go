@@ -100,7 +100,7 @@ at the end, and for each object with --verbose.`,
 		Example: `  tidemark restore latest --target /tmp/back
   tidemark restore 1f3a:/home/ann/docs --target ~/docs --include '*.tex'
   tidemark restore latest --target / --overwrite if-changed`,
-		Args:              cobra.ExactArgs(1),
+		Args:              arguments(1, 1),
 		ValidArgsFunction: a.snapshotArgs(1),
 	}, func(ctx context.Context, args []string) error {
 		f.answered = c.Flags().Changed("overwrite")

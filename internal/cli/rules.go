@@ -48,7 +48,7 @@ func (a *app) rulesExplainCommand() *cobra.Command {
 The path need not exist: then rules for directories and rules for files both apply. Ignore files and marker files are
 read from the directory of --source downwards.`,
 		Example: "  tidemark rules explain --exclude '*.o' ~/src/main.o",
-		Args:    cobra.MinimumNArgs(1),
+		Args:    arguments(1, 0),
 	}, func(ctx context.Context, args []string) error {
 		chosen, err := a.choose(ctx, a.spec, nil)
 		if err != nil {

@@ -38,7 +38,7 @@ It is printed and different each time. FUSE is not needed. Folders and files are
 are not.`,
 		Example: `  tidemark serve webdav
   tidemark serve webdav --port 8080 latest:/home/ann`,
-		Args:              cobra.MaximumNArgs(1),
+		Args:              arguments(0, 1),
 		ValidArgsFunction: a.snapshotArgs(1),
 	}, func(ctx context.Context, args []string) (err error) {
 		a.place.Frames = mountFrames

@@ -89,7 +89,7 @@ func entered(path string) (string, error) {
 	if !filepath.IsAbs(path) {
 		wd, err := unix.Getwd() // os.Getwd says how the shell came there
 		if err != nil {
-			return "", fmt.Errorf("source %s: find working directory: %w", path, err)
+			return "", fmt.Errorf("source %s: %w", path, os.NewSyscallError("getwd", err))
 		}
 		parts = append([]string{wd}, parts...)
 	}

@@ -52,7 +52,7 @@ than ALERTAFTER, and the next one is overdue by ALERTAFTER too, or by 24 hours i
 with --json every second.`,
 		Example: `  tidemark status
   tidemark status --watch home`,
-		Args: cobra.MaximumNArgs(1),
+		Args: arguments(0, 1),
 	}, func(ctx context.Context, args []string) error {
 		name := strings.Join(args, "")
 		if watch {

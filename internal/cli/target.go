@@ -41,7 +41,7 @@ Exit code 0: safe. 3: degraded, but a repository can be kept there. 1: not suita
 		Example: `  tidemark target check /mnt/nas/backup
   tidemark target check smb://me@nas/backup
   tidemark target check --speed=false /Volumes/X`,
-		Args:        cobra.MaximumNArgs(1),
+		Args:        arguments(0, 1),
 		Annotations: map[string]string{takesAddress: "PATH"},
 	}, func(ctx context.Context, args []string) error {
 		text := a.spec.Repository().Location

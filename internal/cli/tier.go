@@ -70,7 +70,7 @@ is 1 if no job runs, or if one could not be changed.`,
   tidemark tier set important --for 30m
   tidemark tier set --pid 1234 throttle
   tidemark tier set --all --max-impact 20%`,
-		Args:              cobra.MaximumNArgs(1),
+		Args:              arguments(0, 1),
 		ValidArgsFunction: oneOf(options.PolicyNames()...),
 	}, func(ctx context.Context, args []string) error {
 		set, err := changeOf(args, term.Value, impact)

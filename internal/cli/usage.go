@@ -51,6 +51,32 @@ func noArguments(_ *cobra.Command, args []string) error {
 	return nil
 }
 
+// arguments checks the number of arguments; most 0: any. Of the usage line, the n-th word names the n-th argument.
+func arguments(least, most int) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		switch n := len(args); {
+		case most > 0 && n > most:
+			return fmt.Errorf("%q is one argument too many", args[most])
+		case n < least:
+			return fmt.Errorf("%s is missing", argumentNames(c.Use)[n])
+		}
+		return nil
+	}
+}
+
+// argumentNames returns the words of a usage line that name arguments.
+func argumentNames(use string) (names []string) {
+	value := false // of a flag
+	for _, word := range strings.Fields(use)[1:] {
+		flag := strings.HasPrefix(word, "--")
+		if !flag && !value && word != "[flags]" {
+			names = append(names, strings.TrimSuffix(word, "..."))
+		}
+		value = flag
+	}
+	return names
+}
+
 // checkEmpty refuses an empty argument, unless the arguments may belong to another program or the command has a message
 // of its own.
 func checkEmpty(c *cobra.Command, args []string) error {

@@ -45,18 +45,36 @@ func TestWrongArguments(t *testing.T) {
 	}{
 		{noArguments, []string{"x", "y"}, `takes no arguments, but "x" was given`},
 		{cobra.ArbitraryArgs, []string{"x", ""}, "argument 2 is empty"},
-		{cobra.ExactArgs(1), []string{"x", "y"}, "accepts 1 arg(s), received 2"},
-		{cobra.ExactArgs(2), []string{"x"}, "accepts 2 arg(s), received 1"},
-		{cobra.ExactArgs(2), nil, "accepts 2 arg(s), received 0"},
-		{cobra.RangeArgs(1, 2), []string{"x", "y", "z"}, "accepts between 1 and 2 arg(s), received 3"},
-		{cobra.MinimumNArgs(1), nil, "requires at least 1 arg(s), only received 0"},
+		{arguments(1, 1), []string{"x", "y"}, `"y" is one argument too many`},
+		{arguments(1, 1), nil, "FILE is missing"},
+		{arguments(1, 2), []string{"x", "y", "z"}, `"z" is one argument too many`},
+		{arguments(1, 0), nil, "FILE is missing"},
 	} {
 		require.EqualError(t, argumentError(add, c.check, c.args), start+c.says+end)
 	}
-	require.NoError(t, argumentError(add, cobra.ExactArgs(1), []string{"x"}))
+	require.NoError(t, argumentError(add, arguments(1, 1), []string{"x"}))
 	require.NoError(t, argumentError(add, noArguments, nil))
 	add.Annotations = map[string]string{takesAddress: "COMMAND"}
 	require.NoError(t, argumentError(add, cobra.ArbitraryArgs, []string{"test", "-z", ""}))
+}
+
+// Each command that misses an argument, or has one too many, says so in words of its usage line.
+func TestEachCommandNamesTheArgument(t *testing.T) {
+	everyCommand(func(c *cobra.Command) {
+		if c.Args == nil || c.HasSubCommands() {
+			return
+		}
+		for _, args := range [][]string{nil, {"1111", "2222", "3333", "4444"}} {
+			err := c.Args(c, args)
+			if err == nil {
+				continue
+			}
+			require.NotContains(t, err.Error(), "arg(s)", c.CommandPath())
+			if args == nil {
+				require.Regexp(t, ": [A-Z]+(\\[[^ ]*)? is missing; see ", err.Error(), c.CommandPath())
+			}
+		}
+	})
 }
 
 func TestWrongFlags(t *testing.T) {

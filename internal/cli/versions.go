@@ -17,6 +17,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
@@ -40,7 +41,7 @@ with *, ? and [a-z] within one name and ** for any number of names. The files ne
 A file with the same content in several snapshots in a row is one version, whatever its owner, mode and times are.`,
 		Example: `  tidemark versions ~/report.odt
   tidemark versions '/home/ann/**/*.odt' --host laptop`,
-		Args: cobra.MinimumNArgs(1),
+		Args: arguments(1, 0),
 	}, func(ctx context.Context, args []string) error {
 		if flag := c.Flags().Lookup("repo"); flag != nil && flag.Changed {
 			v.repo = flag.Value.String()
@@ -51,7 +52,7 @@ A file with the same content in several snapshots in a row is one version, whate
 				return err
 			}
 			if len(list) == 0 {
-				return repo.ErrNoSnapshot
+				return fmt.Errorf("find snapshots%s: %w", v.filter.filter(), repo.ErrNoSnapshot)
 			}
 			var failed error
 			for i, at := range args {
@@ -107,7 +108,11 @@ func (a *app) versions(ctx context.Context, r *repo.Repository, hosts [][]output
 	case folder:
 		return fmt.Errorf("%s has no files directly in it: add --recursive", at)
 	}
-	return fmt.Errorf("no snapshot has a file %s: 'tidemark find %s' looks for the name everywhere", at, path.Base(at))
+	command := "tidemark find " + human.ShellWord(path.Base(at))
+	if v.repo != "" {
+		command += " --repo " + human.ShellWord(v.repo)
+	}
+	return fmt.Errorf("no snapshot has a file %s: '%s' looks for the name everywhere", human.Printable(at), command)
 }
 
 // wild are the characters that make a path a pattern.

@@ -86,15 +86,23 @@ func (p *Place) compareKeys(r *repo.Repository) {
 	}
 }
 
-// goneKeys adds to the error of a wrong key the keys that this machine has seen and that are gone: it may fit one of
-// them.
-func goneKeys(ctx context.Context, st store.Store, folder string, wrong error) error {
-	seen := readKeysSeen(folder)
+// goneKeys adds to the error of a wrong key the keys that are gone, which it may fit: those that this machine has seen,
+// and those in whose place there is a folder.
+func goneKeys(ctx context.Context, st store.Store, known slotFile, wrong error) error {
+	seen, folders := map[string]string{}, map[string]bool{}
+	if known != "" {
+		seen = readKeysSeen(filepath.Dir(string(known)))
+	}
+	ctx = store.ReportMisplaced(ctx, func(name store.Name, _ string) { folders[name.ID] = true })
 	for info, err := range st.List(ctx, store.Key) {
 		if err != nil {
 			return wrong
 		}
 		delete(seen, info.Name.ID)
+	}
+	for _, id := range slices.Sorted(maps.Keys(folders)) {
+		wrong = fmt.Errorf("%w; keys/%s is a folder: put the file of that name back from a copy of the repository", wrong, id)
+		delete(seen, id)
 	}
 	for _, id := range slices.Sorted(maps.Keys(seen)) {
 		wrong = fmt.Errorf("%w; a key is gone, %s: put the file keys/%s back from a copy of the repository", wrong, seen[id],

@@ -87,8 +87,8 @@ func (p *Place) OpenWith(ctx context.Context, st store.Store, sources *unlock.So
 			p.cfg.Show("Wrong passphrase.\n")
 			continue
 		}
-		if errors.Is(err, repo.ErrWrongKey) && known != "" {
-			err = goneKeys(ctx, st, filepath.Dir(string(known)), err)
+		if errors.Is(err, repo.ErrWrongKey) || errors.Is(err, unlock.ErrNoSecret) {
+			err = goneKeys(ctx, st, known, err)
 		}
 		return r, err
 	}

@@ -53,7 +53,7 @@ func (r *Repository) FindSnapshot(ctx context.Context, ref string, filter Filter
 		if c.damaged != nil {
 			err = fmt.Errorf("%w (and one cannot be read: %w)", err, c.damaged)
 		}
-		return Listed{}, fmt.Errorf("find snapshot %q: %w", ref, err)
+		return Listed{}, fmt.Errorf("find snapshot %q%s: %w", ref, filter, err)
 	}
 	if found.Snapshot.Partial {
 		r.warn("the snapshot that is used, %s, is partial: the first backup of its sources has not ended, and files "+

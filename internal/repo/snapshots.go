@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/repo/snapcache"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
@@ -36,6 +38,30 @@ type Filter struct {
 	Paths []string   // having all of these among its sources
 	Exact bool       // and no source that is not in Paths
 	Tags  [][]string // having all tags of one of these lists; an empty list stands for snapshots without tags
+}
+
+// String completes "snapshots": " of host a or b, with /home, tagged x"; "" for a filter that all snapshots pass.
+func (f Filter) String() string {
+	var parts []string
+	if len(f.Hosts) > 0 {
+		parts = append(parts, "of host "+strings.Join(f.Hosts, " or "))
+	}
+	if len(f.Paths) > 0 {
+		parts = append(parts, "with "+strings.Join(f.Paths, " and "))
+	}
+	if len(f.Tags) > 0 {
+		lists := make([]string, len(f.Tags))
+		for i, list := range f.Tags {
+			if lists[i] = "tagged " + strings.Join(list, " and "); strings.Join(list, "") == "" {
+				lists[i] = "without tags"
+			}
+		}
+		parts = append(parts, strings.Join(lists, " or "))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " " + human.Printable(strings.Join(parts, ", "))
 }
 
 // Match reports whether s passes the filter.
