@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/cli/dsmc"
 	"github.com/tidemark-backup/tidemark/internal/cli/elsewhere"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/cli/unlock"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
@@ -74,8 +76,8 @@ Options: -subdir, -optfile, -servername; for backups -filelist, -absolute, -asno
 -dateformat, -virtualnodename; for restore and query backup -pitdate, -pittime, -filesonly, -dirsonly; for query backup
 -inactive; for restore -latest, -pick, -replace, -ifnewer, -preservepath; the options of the option file; and tidemark's
 flags with two dashes. PRESCHEDULECMD and POSTSCHEDULECMD run around each backup. A backup includes subdirectories
-unless -subdir=no is given, restore and query only with -subdir=yes or SUBDIR YES. Without -replace=all a restore keeps
-existing files; -replace=prompt asks once.
+unless -subdir=no is given, restore and query only with -subdir=yes or SUBDIR YES. Without -replace=all, or REPLACE ALL
+in the option file, a restore keeps existing files; -replace=prompt asks once.
 
 Return codes: 0 success; 4 some files were not processed; 8 no file matches; 12 failure.`
 
@@ -202,7 +204,7 @@ func (a *app) dsmcRun(ctx context.Context, command *dsmc.Command, do func(contex
 }
 
 // clientDefaults adds the options of the option file that the command line lacks. A DATEFORMAT that names no layout,
-// such as that of the locale, leaves the usual one.
+// such as that of the locale, leaves the usual one. REPLACE PROMPT needs a terminal to ask on.
 func (a *app) clientDefaults(command *dsmc.Command) {
 	file := a.spec.Client()
 	if command.Options["subdir"] == "" && file.Subdir {
@@ -210,6 +212,10 @@ func (a *app) clientDefaults(command *dsmc.Command) {
 	}
 	if _, err := dsmc.DateLayout(file.DateFormat); err == nil && command.Options["dateformat"] == "" {
 		command.Options["dateformat"] = file.DateFormat
+	}
+	asks := strings.HasPrefix(strings.ToLower(file.Replace), "p")
+	if command.Options["replace"] == "" && (!asks || unlock.OpenTerminal(a.Err) != nil) {
+		command.Options["replace"] = file.Replace
 	}
 }
 
@@ -266,6 +272,9 @@ func fileSpecs(args []string) ([]dsmc.Spec, error) {
 	}
 	var all []dsmc.Spec
 	for _, arg := range args {
+		if arg, err = walked(arg); err != nil {
+			return nil, err
+		}
 		s, err := dsmc.ParseSpec(arg, wd)
 		if err != nil {
 			return nil, &usageError{err}
@@ -273,6 +282,22 @@ func fileSpecs(args []string) ([]dsmc.Spec, error) {
 		all = append(all, s)
 	}
 	return all, nil
+}
+
+// walked returns a file specification with ".." in its folder as the kernel walks it: see entered.
+func walked(spec string) (string, error) {
+	dir, name := path.Split(spec)
+	if name == ".." {
+		dir, name = spec, ""
+	}
+	if !slices.Contains(strings.Split(dir, "/"), "..") || strings.ContainsAny(dir, "{}") {
+		return spec, nil
+	}
+	dir, err := entered(dir)
+	if missing(err) { // files that are gone have their text only
+		return spec, nil
+	}
+	return strings.TrimSuffix(dir, "/") + "/" + name, err
 }
 
 // dsmcHost returns the host whose backups are meant.

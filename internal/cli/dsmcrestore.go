@@ -155,7 +155,7 @@ func overwriteOf(command *dsmc.Command) (overwrite string, keeps bool, err error
 	case "", "prompt", "p":
 		return "never", true, nil
 	}
-	return "", false, usagef("dsmc: -replace: write all, yes, no or prompt")
+	return "", false, usagef("dsmc: -replace or REPLACE: write all, yes, no or prompt")
 }
 
 // dsmcChoose returns the newest snapshot that covers a specification and has the object or its directory; with -latest

@@ -174,8 +174,11 @@ func (r *resolver) apply(l dsm.Line) {
 	o := r.keywords[l.Keyword]
 	switch {
 	case o != nil:
-	case l.Keyword == "DATEFORMAT":
-		r.spec.dateFormat = l.Rest
+	case l.Keyword == "DATEFORMAT", l.Keyword == "REPLACE":
+		if r.spec.client == nil {
+			r.spec.client = map[string]string{}
+		}
+		r.spec.client[l.Keyword] = l.Rest
 		return
 	case !leavesOut(l):
 		r.ignored = append(r.ignored, l)

@@ -14,8 +14,8 @@ type Spec struct {
 	settings   map[string][]setting // by option name; a list has any number
 	statements []statement
 	file       string
-	server     string // stanza of the file; "": it has none
-	dateFormat string // of IBM's client
+	server     string            // stanza of the file; "": it has none
+	client     map[string]string // options of IBM's client by their keyword
 
 	domain       []string // file systems of a backup by DOMAIN; nil for others
 	domainOrigin string
@@ -25,12 +25,14 @@ type Spec struct {
 type Client struct {
 	Subdir     bool   // SUBDIR is set to yes, for restores and queries as well
 	DateFormat string // the number of DATEFORMAT; "" without one
+	Replace    string // what a restore does with existing files: REPLACE; "" without it
 }
 
 // Client returns the options that concern only 'tidemark dsmc'.
 func (s *Spec) Client() Client {
 	subdir := s.get("subdir")
-	return Client{Subdir: subdir.level > fromDefault && s.bool("subdir"), DateFormat: s.dateFormat}
+	return Client{Subdir: subdir.level > fromDefault && s.bool("subdir"), DateFormat: s.client["DATEFORMAT"],
+		Replace: s.client["REPLACE"]}
 }
 
 // Repository is the location of the repository.
