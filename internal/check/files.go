@@ -52,6 +52,9 @@ func (c *checker) list(ctx context.Context, kind store.Kind) ([]store.Info, erro
 		if err != nil {
 			return nil, fmt.Errorf("list %s: %w", kind, err)
 		}
+		if info.Fence && !lease.IsName(info.Name.ID) && !lease.IsProbe(info.Name.ID) { // made by another program
+			lost.add(info.Name, info.Name.Path()+"/")
+		}
 		if info.Fence || kind == store.Lease && lease.IsProbe(info.Name.ID) {
 			continue // no writer
 		}

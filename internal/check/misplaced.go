@@ -3,6 +3,7 @@ package check
 import (
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -35,8 +36,8 @@ func (m *misplaced) add(name store.Name, where string) {
 // note reports where they are and where they belong.
 func (m *misplaced) note(found *findings) {
 	for _, where := range slices.Sorted(maps.Keys(m.names)) {
-		if m.names[where].Path() == where {
-			found.Note("%s is a folder in the place of a file, and no command reads it: remove it", where)
+		if folder, is := strings.CutSuffix(where, "/"); is {
+			found.Note("%s is a folder in the place of a file, and no command reads it: remove it", folder)
 			continue
 		}
 		found.Note("%s lies in the folder of other packs, where no command looks for it: move it to %s, or "+

@@ -56,6 +56,9 @@ const (
 	nameLength = idLength + 8
 )
 
+// IsName reports whether a file name has the form of that of a lease.
+func IsName(name string) bool { return len(name) == nameLength }
+
 // WriterOf returns the part of a file name that all renewals of one writer have in common.
 func WriterOf(name string) string {
 	if len(name) != nameLength {
