@@ -48,7 +48,7 @@ LDFLAGS = -s -w -buildid= -X $(STAMP).version=$(VERSION) -X $(STAMP).commit=$(CO
 ARCH    ?= $(shell $(GO) env GOARCH)
 OUT     ?= bin/packages
 
-.PHONY: build release share package packages reproduce test race vet lint fuzz fuzz-list soak bench bench-peers bench-policy bench-scale bench-share bench-picture bench-curve bench-trace screens systemd docs cover
+.PHONY: build release share package packages reproduce test race vet lint fuzz fuzz-list soak bench bench-peers bench-policy bench-scale bench-share bench-picture bench-curve bench-trace screens screens-picture systemd docs cover
 
 build:                  ## bin/tidemark
 	$(GO) build -trimpath -o bin/tidemark ./cmd/tidemark
@@ -147,6 +147,9 @@ bench-trace:            ## docs/pictures/trace.svg: slot grants beside programs 
 
 screens:                ## what a person sees in a terminal, captured and tested: bin/screens; needs tmux and a quiet machine
 	TIDEMARK_SCREENS=$(CURDIR)/bin/screens $(GO) test -count 1 -v ./internal/test/screens
+
+screens-picture:        ## docs/pictures/screens.svg: some of these screens; needs tmux
+	TIDEMARK_PICTURE=$(CURDIR)/docs/pictures/screens.svg $(GO) test -count 1 -run TestPicture ./internal/test/screens
 
 systemd:                ## the service under a real systemd, in namespaces; needs root and debootstrap
 	.ci/systemd

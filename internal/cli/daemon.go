@@ -37,8 +37,8 @@ log' shows what was done.
 A change of the option file takes effect within a minute, or at SIGHUP. A job with a mistake is reported; it runs as it
 was before, or not at all after a restart.
 
---once runs what is due and ends, for cron: run it every few minutes. Its exit code is 1 if a run failed, 3 if none
-failed and one was incomplete.`,
+--once runs what is due and ends, for cron: '*/5 * * * * tidemark daemon --once'. Its exit code is 1 if a run failed,
+3 if none failed and one was incomplete.`,
 		Example: `  tidemark daemon
   tidemark daemon --once`,
 	}, func(ctx context.Context, _ []string) error { return a.daemon(ctx, once) })

@@ -76,7 +76,8 @@ Back up again with: %s
 	switch {
 	case err != nil:
 	case s.Cron != "":
-		_, err = fmt.Fprintf(w, "Back up by the schedule: add this line with 'crontab -e':\n  %s\n", human.Printable(s.Cron))
+		_, err = fmt.Fprintf(w, "Back up by the schedule: add this line with 'crontab -e'; each 5 minutes it "+
+			"runs what is due:\n  %s\n", human.Printable(s.Cron))
 	case s.Scheduled:
 		_, err = io.WriteString(w, "Back up by the schedule with: tidemark service install\n")
 	}

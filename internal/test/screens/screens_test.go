@@ -24,9 +24,7 @@ func TestScreens(t *testing.T) {
 	if _, err := exec.LookPath("tmux"); err != nil {
 		t.Skip("tmux is not installed")
 	}
-	program := filepath.Join(t.TempDir(), "tidemark")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../../cmd/tidemark").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	program := build(t)
 	for _, size := range [][2]int{{80, 24}, {200, 50}} {
 		width, height := strconv.Itoa(size[0]), strconv.Itoa(size[1])
 		folder := filepath.Join(keep, width+"x"+height)
