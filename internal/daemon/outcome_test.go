@@ -44,8 +44,8 @@ func TestAFailureWithoutAnObjectHasNoEmptyName(t *testing.T) {
 func TestNoMessageAsksToRunTheCommandOfTheService(t *testing.T) {
 	o := output{}
 	_, err := fmt.Fprintln(&o, `{"message_type":"error","error":{"message":"see that nas is up, and run the command `+
-		`again"},"op":"read","item":"/a"}`+"\n"+`{"message_type":"exit_error","message":"nas is away: see that it is up, and run `+
-		`the command again; what was stored so far is kept"}`)
+		`again"},"op":"read","item":"/a"}`+"\n"+`{"message_type":"exit_error","message":"nas is away: see that it is up, `+
+		`and run the command again; what was stored so far is kept"}`)
 	require.NoError(t, err)
 	r := o.result(1)
 	require.Equal(t, "nas is away: see that it is up, and the service tries again; what was stored so far is kept",

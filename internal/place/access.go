@@ -139,7 +139,7 @@ func (p *Place) bucketOptions(t s3.Target) (s3.Options, error) {
 // sshOptions returns the settings of the connection to a machine with SSH. What ssh asks appears on the terminal.
 func (p *Place) sshOptions(t sftp.Target) sftp.Options {
 	return sftp.Options{Channels: p.sessions(), Pass: p.governor.Remote(t.Host),
-		Ask: unlock.OpenTerminal(p.cfg.Terminal) != nil, Silent: p.Intake.Outages.Begin, Back: p.Intake.Outages.End}
+		Ask: unlock.OpenTerminal(p.cfg.Terminal) != nil, Silent: p.Intake.Outages.BeginAt, Back: p.Intake.Outages.End}
 }
 
 // shareOptions returns the settings of a connection: one session per upload, all behind one I/O gate.

@@ -24,11 +24,14 @@ type Outage struct {
 }
 
 // Begin begins an outage, or gives the present one another reason.
-func (o *Outages) Begin(why string) {
+func (o *Outages) Begin(why string) { o.BeginAt(why, time.Now()) }
+
+// BeginAt is Begin for an outage that began earlier and is only noticed now.
+func (o *Outages) BeginAt(why string, at time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.why == "" {
-		o.since = time.Now()
+		o.since = at
 	}
 	o.why = why
 }

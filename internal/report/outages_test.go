@@ -47,8 +47,13 @@ func TestAnOutageIsWhatTheJobWaitsFor(t *testing.T) {
 		require.Equal(t, Outage{Took: 5 * time.Second}, out)
 		require.Equal(t, "computing", s.WaitingFor)
 
+		second.Outages.BeginAt("silent", time.Now().Add(-3*time.Second))
+		second.Outages.End()
+		out, _ = pass(time.Second)
+		require.Equal(t, Outage{Took: 8 * time.Second}, out, "it was noticed late")
+
 		second.Outages.Begin("timeout")
 		out, _ = pass(time.Second)
-		require.Equal(t, Outage{"timeout", 6 * time.Second}, out, "those of both repositories of a copy")
+		require.Equal(t, Outage{"timeout", 9 * time.Second}, out, "those of both repositories of a copy")
 	})
 }

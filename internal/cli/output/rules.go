@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
 	"github.com/tidemark-backup/tidemark/internal/rules"
 )
 
@@ -54,7 +55,7 @@ func (d *Decision) Text(w io.Writer) error {
 			why += ", which decides about " + human.Printable(d.Decision.Path)
 		}
 	}
-	_, err := fmt.Fprintf(w, "%s: %s%s\n", human.Printable(d.Subject), verdict, why)
+	_, err := fmt.Fprintln(w, show.Prose(w, human.Printable(d.Subject)+": "+verdict+why))
 	return err
 }
 

@@ -100,7 +100,7 @@ func writeReport(w io.Writer, l *report.Ledger, s show.Short, full bool) error {
 	if err := l.WriteIssues(w, issuesShown); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(w, strings.Join(append(s.Facts, s.Lead), "\n"))
+	_, err := fmt.Fprintln(w, show.Prose(w, strings.Join(append(s.Facts, s.Lead), "\n")))
 	return err
 }
 

@@ -18,7 +18,7 @@ func WriteSession(w io.Writer, t *report.Totals) error {
 	writeRows(&b, sessionRows(t))
 	writeTimes(&b, t)
 	if sentence := Bottleneck(t); sentence != "" {
-		b.WriteString("\n" + sentence + "\n")
+		b.WriteString("\n" + Prose(w, sentence) + "\n")
 	}
 	writeGates(&b, t)
 	_, err := io.WriteString(w, b.String())

@@ -38,8 +38,7 @@ type channel struct {
 	ended chan struct{}
 }
 
-// traffic follows the requests of a channel and their answers, of which each request gets one. Times are in Unix
-// nanoseconds.
+// traffic follows the requests of a channel and their answers: each request gets one. Times are in Unix nanoseconds.
 type traffic struct {
 	open  atomic.Int64 // requests without an answer
 	since atomic.Int64 // when the first of them was sent, or the last byte came
@@ -199,7 +198,7 @@ var errClosed = errors.New("the connection was closed")
 // pool holds the channels of a store.
 type pool struct {
 	line   *line
-	silent func(why string)
+	silent func(why string, since time.Time)
 	back   func()
 
 	dial sync.Mutex // held by the one that opens a channel while others wait for it
@@ -236,7 +235,7 @@ func (p *pool) watch() {
 			switch {
 			case reported.IsZero() && silent >= silence && p.silent != nil:
 				reported = now
-				p.silent(p.line.target.Host + " is silent")
+				p.silent(p.line.target.Host+" is silent", now.Add(-silent))
 			case heard.After(reported) && !reported.IsZero():
 				reported = time.Time{}
 				if p.back != nil {

@@ -233,8 +233,9 @@ func TestACancelledRunEndsSoon(t *testing.T) {
 // TestASilentServerIsReported stops the server process in the middle of an operation, for longer than a flush takes.
 func TestASilentServerIsReported(t *testing.T) {
 	said, back := make(chan string, 1), make(chan bool, 1)
+	var began time.Time
 	st, err := sftp.Create(t.Context(), sftp.Target{Host: "here", Path: t.TempDir()},
-		sftp.Options{Silent: func(why string) { said <- why }, Back: func() { back <- true }}.
+		sftp.Options{Silent: func(why string, since time.Time) { began = since; said <- why }, Back: func() { back <- true }}.
 			Directly(sftptest.Program(t)))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, st.Close()) }()
@@ -244,6 +245,7 @@ func TestASilentServerIsReported(t *testing.T) {
 	go func() { stored <- st.Put(t.Context(), storetest.Names()[2], storetest.Pattern(8<<20, 1)) }()
 	require.Equal(t, "here is silent", <-said)
 	require.Greater(t, time.Since(begin), 5*time.Second)
+	require.WithinDuration(t, begin, began, 2*time.Second)
 	require.Empty(t, back)
 	st.ContinueChannels()
 	require.True(t, <-back)

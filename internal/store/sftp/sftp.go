@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
@@ -22,9 +23,10 @@ type Options struct {
 	Ask      bool // ssh may ask for a password or about an unknown host, on the terminal of this process
 	Channels int  // at most; below 4: 4
 	Pass     *iopolicy.Pass
-	Silent   func(why string) // called when the server leaves requests without an answer for some seconds; nil: not
-	Back     func()           // called when it answers again; nil: not
-	direct   string           // see line
+	// Silent is called when the server has left requests without an answer for some seconds; nil: not.
+	Silent func(why string, since time.Time)
+	Back   func() // called when it answers again; nil: not
+	direct string // see line
 }
 
 // minChannels is how many channels there are at least: while one flushes, others go on.

@@ -26,7 +26,9 @@ const (
 const palettes = `<style>
 text { font: 14px ui-monospace, Menlo, "DejaVu Sans Mono", monospace; fill: #1f2328; white-space: pre }
 rect { fill: #ffffff; stroke: #d1d9e0 } .bold { font-weight: bold } .red { font-weight: bold; fill: #cf222e }
-@media (prefers-color-scheme: dark) { text { fill: #e6edf3 } rect { fill: #0d1117; stroke: #3d444d } .red { fill: #ff7b72 } }
+@media (prefers-color-scheme: dark) {
+text { fill: #e6edf3 } rect { fill: #0d1117; stroke: #3d444d } .red { fill: #ff7b72 }
+}
 </style>
 `
 
