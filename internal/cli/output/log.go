@@ -22,7 +22,7 @@ func (l *LogLine) Text(w io.Writer) error {
 	if l.Job != "" {
 		text = human.Printable(l.Job) + ": " + text
 	}
-	_, err := fmt.Fprintf(w, "%s %s\n", l.Time.Local().Format(logTime), text)
+	_, err := fmt.Fprintln(w, show.Prose(w, l.Time.Local().Format(logTime)+" "+text))
 	return err
 }
 

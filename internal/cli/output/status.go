@@ -203,6 +203,20 @@ func where(sources []string, repository string) string {
 	return text
 }
 
+// whereIn is where in a width: if that is too small, each of both is shortened in its middle.
+func whereIn(sources []string, repository string, width int) string {
+	const to = " to "
+	text := where(sources, repository)
+	if human.Columns(text) <= width {
+		return text
+	}
+	from, repository := where(sources, ""), human.Printable(repository)
+	space := width - len(to)
+	half := max(space/2, space-human.Columns(repository))
+	from = human.CutMiddle(from, half)
+	return from + to + human.CutMiddle(repository, space-human.Columns(from))
+}
+
 // running lists the progress and the policy of a job that runs.
 func (s *Status) running(j *event.Job) []show.Line {
 	const indent = "  "
@@ -242,7 +256,7 @@ func (s *Status) serviceJob(j *event.DaemonJob) []show.Line {
 	}
 	plain := func(text string) { lines = append(lines, show.Line{Text: "  " + text}) }
 	if j.Repository != "" {
-		plain(human.CutMiddle(where(j.Sources, j.Repository), s.Width-2))
+		plain(whereIn(j.Sources, j.Repository, s.Width-2))
 	}
 	for i := range s.Jobs {
 		if s.stepOf(s.Jobs[i].PID) == j {

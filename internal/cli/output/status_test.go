@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/proofs"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
 )
 
 // minutes is a time some minutes after now.
@@ -100,6 +101,28 @@ func TestAStatusCutsNoMessage(t *testing.T) {
 	s.Width = 60
 	require.Contains(t, text(t, s), "  1 run incomplete: source: /photos is empty. If that is\n  right, run once:\n"+
 		"  "+command+";\n  'tidemark log --run 1 --failed' lists them\n")
+}
+
+// Of two long paths both ends stay, and a terminal breaks sentences at their blanks.
+func TestNothingIsCutInsideAWord(t *testing.T) {
+	s := NewStatus(event.Overview{Service: &event.Daemon{Jobs: []event.DaemonJob{{Name: "home", State: "idle",
+		Sources: []string{"/home/ann/Documents/projects/2026"}, Repository: "/mnt/disk/backups/of/ann/repository"}}}},
+		proofs.Summary{}, 0, time.Now())
+	s.Width = 50
+	require.Contains(t, text(t, s), "\n  /home/a…/projects/2026 to /mnt/di…ann/repository\n")
+	s.Service.Jobs[0].Sources = []string{"/home"}
+	require.Contains(t, text(t, s), "\n  /home to /mnt/disk/backups/of/ann/repository\n")
+	for _, record := range []Record{
+		&LogLine{event.Log{Job: "home", Text: strings.Repeat("word ", 30) + "end"}},
+		&Decision{Subject: strings.Repeat("/folder and ", 9) + "end"},
+	} {
+		page := &show.Page{Width: 60}
+		require.NoError(t, record.Text(page))
+		for line := range strings.Lines(page.String()) {
+			require.LessOrEqual(t, human.Columns(strings.TrimSpace(line)), page.Width)
+		}
+		require.Equal(t, strings.Fields(text(t, record)), strings.Fields(page.String()))
+	}
 }
 
 func TestStatusWithoutTheService(t *testing.T) {
