@@ -56,8 +56,9 @@ func draw(all [][]string, width int) []byte {
 		height := len(lines)*row + 2*margin
 		fmt.Fprintf(&b, `<rect x="0.5" y="%d.5" width="%.0f" height="%d" rx="6"/>`+"\n", y, float64(width)*column+2*margin,
 			height)
+		class := ""
 		for i, line := range lines {
-			drawLine(&b, line, float64(y+margin+i*row+row-5))
+			class = drawLine(&b, line, float64(y+margin+i*row+row-5), class)
 		}
 		y += height + margin
 	}
@@ -66,9 +67,10 @@ func draw(all [][]string, width int) []byte {
 	return []byte(size + "<title>What a terminal shows of a backup</title>\n" + palettes + b.String() + "</svg>\n")
 }
 
-// drawLine draws a line of a terminal with its escape sequences, each piece at its column.
-func drawLine(b *bytes.Buffer, line string, y float64) {
-	class, at := "", 0
+// drawLine draws a line of a terminal with its escape sequences, each piece at its column, and returns the style at its
+// end, where the next line begins with it.
+func drawLine(b *bytes.Buffer, line string, y float64, class string) string {
+	at := 0
 	sequence := regexp.MustCompile("\x1b\\[[0-9;]*m")
 	for line != "" {
 		place := sequence.FindStringIndex(line)
@@ -76,9 +78,10 @@ func drawLine(b *bytes.Buffer, line string, y float64) {
 			place = []int{len(line), len(line)}
 		}
 		text, set := line[:place[0]], line[place[0]:place[1]]
-		if n := human.Columns(text); strings.TrimSpace(text) != "" {
-			fmt.Fprintf(b, `<text x="%.1f" y="%.0f" textLength="%.1f"%s>%s</text>`+"\n", margin+float64(at)*column, y,
-				float64(n)*column, class, html.EscapeString(text))
+		shown := strings.TrimLeft(text, " ")
+		if n := human.Columns(shown); n > 0 {
+			fmt.Fprintf(b, `<text x="%.1f" y="%.0f" textLength="%.1f"%s>%s</text>`+"\n",
+				margin+float64(at+len(text)-len(shown))*column, y, float64(n)*column, class, html.EscapeString(shown))
 		}
 		at += human.Columns(text)
 		line = line[place[1]:]
@@ -91,16 +94,18 @@ func drawLine(b *bytes.Buffer, line string, y float64) {
 			class = ""
 		}
 	}
+	return class
 }
 
 // TestDraw: a picture has each piece of a line at its column, in its style, and the palettes of both backgrounds.
 func TestDraw(t *testing.T) {
-	text := string(draw([][]string{{"\x1b[1mdone <1>\x1b[0m, then", "\x1b[1m\x1b[31mfailed\x1b[39m\x1b[0m"}, {"$ "}}, 80))
+	text := string(draw([][]string{{"\x1b[1mdone <1>\x1b[0m, then", "\x1b[1m\x1b[31mfailed", "  too\x1b[0m"}, {"$ "}}, 80))
 	require.Contains(t, text, `<text x="12.0" y="25" textLength="67.2" class="bold">done &lt;1&gt;</text>`)
 	require.Contains(t, text, `<text x="79.2" y="25" textLength="50.4">, then</text>`)
 	require.Contains(t, text, `class="red">failed</text>`)
+	require.Contains(t, text, `<text x="28.8" y="61" textLength="25.2" class="red">too</text>`)
 	require.Contains(t, text, "prefers-color-scheme: dark")
-	require.Contains(t, text, `viewBox="0 0 697 115"`)
+	require.Contains(t, text, `viewBox="0 0 697 133"`)
 	require.NotContains(t, text, "\x1b")
 	require.Equal(t, 2, strings.Count(text, "<rect x"))
 }
