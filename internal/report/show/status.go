@@ -29,6 +29,9 @@ func StatusLog(j *event.Job) string {
 	}
 	const anyWidth = 1 << 16
 	parts := append(v.head(), v.speed.speeds(human.Speed, v.speeds.Bytes, v.speeds.BytesAverage)...)
+	if v.outage != "" {
+		parts = append(parts, v.doing())
+	}
 	for _, line := range v.yielding(anyWidth) {
 		if !strings.HasPrefix(line, " ") { // else a hint
 			parts = append(parts, line)

@@ -56,7 +56,7 @@ func TestStatusLinesAreThoseOfTheView(t *testing.T) {
 	away := &report.Totals{Phase: report.Uploading, PID: 7, Outage: report.Outage{Why: "nas refuses\x1b connections"}}
 	gone := report.Speeds{WaitingFor: report.Answer.String(), Limit: report.Answer, Left: -1}
 	for _, got := range []string{joined(viewLines(away, gone, nil, 200, 50)),
-		joined(StatusLines(seenElsewhere(away, gone), true, 200))} {
+		joined(StatusLines(seenElsewhere(away, gone), true, 200)), StatusLog(seenElsewhere(away, gone))} {
 		require.Contains(t, got, "the target does not answer, and is tried again: nas refuses\\x1b connections")
 	}
 	require.Empty(t, StatusLines(&event.Job{Job: "run"}, true, 80))
