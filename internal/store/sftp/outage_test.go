@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/limit"
 	"github.com/tidemark-backup/tidemark/internal/store/retry"
 	"github.com/tidemark-backup/tidemark/internal/store/sftp"
 	"github.com/tidemark-backup/tidemark/internal/test/sftptest"
@@ -250,6 +251,20 @@ func TestASilentServerIsReported(t *testing.T) {
 	st.ContinueChannels()
 	require.True(t, <-back)
 	require.NoError(t, <-stored)
+}
+
+// TestAnUploadThatIsHeldIsNoSilence: a limit of the upload rate leaves no request without an answer.
+func TestAnUploadThatIsHeldIsNoSilence(t *testing.T) {
+	testkit.Slow(t)
+	t.Parallel()
+	inner, err := sftp.Create(t.Context(), sftp.Target{Host: "here", Path: t.TempDir()},
+		sftp.Options{Silent: func(why string, _ time.Time) { t.Error(why) }}.Directly(sftptest.Program(t)))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, inner.Close()) }()
+	st := limit.Wrap(inner, limit.New(limit.Rates{Upload: 500}))
+	begin := time.Now()
+	require.NoError(t, st.Put(t.Context(), storetest.Names()[2], storetest.Pattern(10_000, 1)))
+	require.Greater(t, time.Since(begin), 7*time.Second)
 }
 
 // TestWithoutHardLinksANameIsStillTaken has the server refuse hard links.
