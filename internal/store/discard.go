@@ -10,12 +10,17 @@ type anywayKey struct{}
 
 // Discard removes a file; a missing one is no error. So a store that would have to look first need not.
 func Discard(ctx context.Context, st Store, name Name) error {
-	err := st.Delete(context.WithValue(ctx, anywayKey{}, true), name)
+	err := DeleteUnseen(ctx, st, name)
 	if errors.Is(err, ErrNotExist) {
 		return nil
 	}
 	return err
 }
 
-// Anyway reports whether a removal belongs to Discard.
+// DeleteUnseen is Delete, but a missing file is ErrNotExist only where the store knows that without looking first.
+func DeleteUnseen(ctx context.Context, st Store, name Name) error {
+	return st.Delete(context.WithValue(ctx, anywayKey{}, true), name)
+}
+
+// Anyway reports whether a removal belongs to Discard or DeleteUnseen.
 func Anyway(ctx context.Context) bool { return ctx.Value(anywayKey{}) != nil }

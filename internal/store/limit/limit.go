@@ -211,5 +211,16 @@ func (s *Store) VerifiesPut() bool { return store.VerifiesPut(s.inner) }
 // EndsWithProcess passes on to the inner store.
 func (s *Store) EndsWithProcess() bool { return store.EndsWithProcess(s.inner) }
 
+// Coherent passes on to the inner store.
+func (s *Store) Coherent() bool { return store.Coherent(s.inner) }
+
+// Unfenced passes on to the inner store.
+func (s *Store) Unfenced(ctx context.Context, name store.Name) (time.Time, error) {
+	return store.Unfenced(ctx, s.inner, name) //nolint:wrapcheck // a decorator adds nothing
+}
+
 // Location passes on to the inner store.
 func (s *Store) Location() string { return s.inner.Location() }
+
+// Together returns that of the inner store.
+func (s *Store) Together() store.Lister { return store.Together(s.inner) }

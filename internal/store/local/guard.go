@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -184,6 +185,18 @@ func (s *Store) skipsFlush(kind store.Kind) bool { return kind == store.Lease &&
 func (s *Store) EndsWithProcess() bool {
 	was := s.seen.Load()
 	return was != nil && was.localLeases
+}
+
+// Coherent reports whether only this kernel has the file system mounted.
+func (s *Store) Coherent() bool { return s.EndsWithProcess() }
+
+// Unfenced looks whether nothing has the name of a lease. Where other kernels have the file system mounted, this one may
+// answer from memory.
+func (s *Store) Unfenced(ctx context.Context, name store.Name) (time.Time, error) {
+	if !s.Coherent() {
+		return time.Time{}, errors.ErrUnsupported
+	}
+	return store.UnfencedBy(s.Stat(ctx, name))
 }
 
 // configMissing turns a missing config file into store.ErrGone.

@@ -119,6 +119,14 @@ func (s *Store) Stat(ctx context.Context, name store.Name) (store.Info, error) {
 	return f.info(name), nil
 }
 
+// Coherent returns true.
+func (s *Store) Coherent() bool { return true }
+
+// Unfenced looks whether nothing has the name.
+func (s *Store) Unfenced(ctx context.Context, name store.Name) (time.Time, error) {
+	return store.UnfencedBy(s.Stat(ctx, name))
+}
+
 // List yields the files that were there when it began.
 func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info, error] {
 	return func(yield func(store.Info, error) bool) {

@@ -105,11 +105,26 @@ func (s *Store) Stat(ctx context.Context, name store.Name) (store.Info, error) {
 
 // List passes on to the inner store. Each run of the sequence is an operation, and fails with the last error in it.
 func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info, error] {
+	return s.list(ctx, s.inner.List(ctx, kind))
+}
+
+// Together passes on to the inner store. A list of several kinds is one operation.
+func (s *Store) Together() store.Lister {
+	inner := store.Together(s.inner)
+	if inner == nil {
+		return nil
+	}
+	return func(ctx context.Context, kinds ...store.Kind) iter.Seq2[store.Info, error] {
+		return s.list(ctx, inner(ctx, kinds...))
+	}
+}
+
+func (s *Store) list(ctx context.Context, inner iter.Seq2[store.Info, error]) iter.Seq2[store.Info, error] {
 	return func(yield func(store.Info, error) bool) {
 		end := s.begin(ctx, List, store.Name{})
 		var failed error
 		defer func() { end(0, failed) }()
-		for info, err := range s.inner.List(ctx, kind) {
+		for info, err := range inner {
 			if err != nil {
 				failed = err
 			}
@@ -133,6 +148,17 @@ func (s *Store) VerifiesPut() bool { return store.VerifiesPut(s.inner) }
 
 // EndsWithProcess passes on to the inner store.
 func (s *Store) EndsWithProcess() bool { return store.EndsWithProcess(s.inner) }
+
+// Coherent passes on to the inner store.
+func (s *Store) Coherent() bool { return store.Coherent(s.inner) }
+
+// Unfenced passes on to the inner store. It counts as a Stat.
+func (s *Store) Unfenced(ctx context.Context, name store.Name) (time.Time, error) {
+	end := s.begin(ctx, Stat, name)
+	at, err := store.Unfenced(ctx, s.inner, name)
+	end(0, err)
+	return at, err //nolint:wrapcheck // a decorator adds nothing
+}
 
 // Location passes on to the inner store.
 func (s *Store) Location() string { return s.inner.Location() }

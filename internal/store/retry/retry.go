@@ -65,6 +65,18 @@ func (s *Store) VerifiesPut() bool { return store.VerifiesPut(s.inner) }
 // EndsWithProcess returns that of the inner store.
 func (s *Store) EndsWithProcess() bool { return store.EndsWithProcess(s.inner) }
 
+// Coherent returns that of the inner store.
+func (s *Store) Coherent() bool { return store.Coherent(s.inner) }
+
+// Unfenced repeats.
+func (s *Store) Unfenced(ctx context.Context, name store.Name) (at time.Time, err error) {
+	err = s.do(ctx, "look for", name.Path, func(int) error {
+		at, err = store.Unfenced(ctx, s.inner, name)
+		return err
+	})
+	return at, err
+}
+
 // Get repeats the whole range.
 func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
 	return s.do(ctx, "get", name.Path, func(int) error { return s.inner.Get(ctx, name, off, p) })
@@ -93,10 +105,26 @@ func (s *Store) Delete(ctx context.Context, name store.Name) error {
 // List repeats only while nothing was yielded. A list has no order, so it cannot continue, and remembering what was
 // yielded would need memory in proportion to the repository.
 func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info, error] {
+	return s.list(ctx, kind, s.inner.List(ctx, kind))
+}
+
+// Together repeats like List.
+func (s *Store) Together() store.Lister {
+	inner := store.Together(s.inner)
+	if inner == nil {
+		return nil
+	}
+	return func(ctx context.Context, kinds ...store.Kind) iter.Seq2[store.Info, error] {
+		return s.list(ctx, kinds[0], inner(ctx, kinds...))
+	}
+}
+
+func (s *Store) list(ctx context.Context, kind store.Kind, inner iter.Seq2[store.Info, error]) iter.Seq2[store.Info,
+	error] {
 	return func(yield func(store.Info, error) bool) {
 		yielded := false
 		err := s.do(ctx, "list", kind.String, func(int) error {
-			for info, err := range s.inner.List(ctx, kind) {
+			for info, err := range inner {
 				if err != nil && !yielded {
 					return err
 				}

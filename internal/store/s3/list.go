@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,45 +36,73 @@ func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info,
 				yield(info, err)
 			}
 		default:
-			l := &listing{Store: s, kind: kind, yield: func(info store.Info) bool { return yield(info, nil) }}
-			if err := l.run(ctx); err != nil {
+			l := &listing{Store: s, kinds: []store.Kind{kind}}
+			l.yield = func(info store.Info) bool { return yield(info, nil) }
+			if err := l.run(ctx, s.folder(kind.Folder())); err != nil {
 				fail(err)
 			}
 		}
 	}
 }
 
+// Together lists kinds with one request for each 1,000 objects of the folders from that of the first kind to that of the
+// last. A server lists keys in their order.
+func (s *Store) Together() store.Lister {
+	return func(ctx context.Context, kinds ...store.Kind) iter.Seq2[store.Info, error] {
+		return func(yield func(store.Info, error) bool) {
+			err := store.ErrName
+			if ok := !slices.ContainsFunc(kinds, func(k store.Kind) bool { return k.Folder() == "" }); ok && len(kinds) > 0 {
+				l := &listing{Store: s, kinds: kinds, yield: func(info store.Info) bool { return yield(info, nil) }}
+				err = l.run(ctx, span{s.target.key(""), s.target.key(kinds[0].Folder() + "/"),
+					s.target.key(kinds[len(kinds)-1].Folder() + "0")})
+			}
+			if err != nil {
+				yield(store.Info{}, fmt.Errorf("list %v: %w", kinds, err))
+			}
+		}
+	}
+}
+
+// span is a range of keys.
+type span struct {
+	prefix string
+	after  string // exclusive; "": from the first
+	until  string // exclusive; "": to the last
+}
+
+func (s *Store) folder(name string) span { return span{prefix: s.target.key(name) + "/"} }
+
 // listing is one run of a list.
 type listing struct {
 	*Store
-	kind  store.Kind
+	kinds []store.Kind
 	yield func(store.Info) bool
 	begun bool // something was yielded, so that the caller cannot repeat the list
 }
 
-// run yields all objects. Those of the second folder of packs, which has few, are asked for at the same time.
-func (l *listing) run(ctx context.Context) error {
+// run yields all objects of a span. Those of the second folder of packs, which has few, are asked for at the same time.
+func (l *listing) run(ctx context.Context, all span) error {
 	ctx, stop := context.WithCancel(ctx)
 	var second []store.Info
 	var beside errgroup.Group
 	defer func() { _ = beside.Wait() }()
 	defer stop()
-	if l.kind == store.Pack {
-		few := &listing{Store: l.Store, kind: l.kind, begun: true} // the caller cannot repeat a part of a list
+	if slices.Contains(l.kinds, store.Pack) {
+		few := &listing{Store: l.Store, kinds: l.kinds, begun: true} // the caller cannot repeat a part of a list
 		few.yield = func(info store.Info) bool {
 			second = append(second, info)
 			return true
 		}
 		beside.Go(func() error {
-			_, err := few.folder(ctx, store.Trees)
+			_, err := few.span(ctx, l.folder(store.Trees))
 			return err
 		})
 	}
-	if more, err := l.folder(ctx, l.kind.Folder()); err != nil || !more {
+	if more, err := l.span(ctx, all); err != nil || !more {
 		return err
 	}
 	if err := beside.Wait(); err != nil {
-		return err //nolint:wrapcheck // it is of folder
+		return err //nolint:wrapcheck // it is of span
 	}
 	for _, info := range second {
 		if !l.yield(info) {
@@ -83,11 +112,10 @@ func (l *listing) run(ctx context.Context) error {
 	return nil
 }
 
-// folder yields the objects of a folder. It reports whether the caller wants more.
-func (l *listing) folder(ctx context.Context, folder string) (more bool, err error) {
-	after := ""
+// span yields the objects of a span. It reports whether the caller wants more.
+func (l *listing) span(ctx context.Context, left span) (more bool, err error) {
 	for wait := firstWait; ; wait *= 2 {
-		more, err = l.part(ctx, folder, &after)
+		more, err = l.part(ctx, &left)
 		if !l.begun || wait > lastWait || !errors.Is(err, store.ErrTemporary) {
 			return more, err
 		}
@@ -97,12 +125,12 @@ func (l *listing) folder(ctx context.Context, folder string) (more bool, err err
 	}
 }
 
-// part yields the objects after a key, and moves it.
-func (l *listing) part(ctx context.Context, folder string, after *string) (more bool, err error) {
+// part yields the objects of a span, and takes them off it.
+func (l *listing) part(ctx context.Context, left *span) (more bool, err error) {
 	below, stop := context.WithCancel(ctx)
 	defer stop()
 	for o := range l.core.ListObjectsIter(below, l.target.Bucket, minio.ListObjectsOptions{
-		Prefix: l.target.key(folder) + "/", Recursive: true, StartAfter: *after,
+		Prefix: left.prefix, Recursive: true, StartAfter: left.after,
 	}) {
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
@@ -110,11 +138,14 @@ func (l *listing) part(ctx context.Context, folder string, after *string) (more 
 		if o.Err != nil {
 			return false, l.explain(ctx, o.Err)
 		}
-		info, found, err := l.listed(ctx, l.kind, o)
+		if left.until != "" && o.Key >= left.until {
+			return true, nil
+		}
+		info, found, err := l.listed(ctx, o)
 		if err != nil {
 			return false, err
 		}
-		*after = o.Key
+		left.after = o.Key
 		l.begun = l.begun || found
 		if found && !l.yield(info) {
 			return false, nil
@@ -126,12 +157,16 @@ func (l *listing) part(ctx context.Context, folder string, after *string) (more 
 	return true, l.explain(ctx, nil)
 }
 
-// listed describes an object of a list. Those of others are left out.
-func (s *Store) listed(ctx context.Context, kind store.Kind, o minio.ObjectInfo) (
-	info store.Info, found bool, err error,
-) {
-	below := strings.TrimPrefix(o.Key, s.target.key(""))
-	name := store.Name{Kind: kind, ID: path.Base(o.Key)}
+// listed describes an object of a list. Those of other kinds and programs are left out.
+func (l *listing) listed(ctx context.Context, o minio.ObjectInfo) (info store.Info, found bool, err error) {
+	below := strings.TrimPrefix(o.Key, l.target.key(""))
+	folder, _, _ := strings.Cut(below, "/")
+	name := store.Name{ID: path.Base(o.Key)}
+	for _, kind := range l.kinds {
+		if kind.Folder() == folder || kind == store.Pack && folder == store.Trees {
+			name.Kind = kind
+		}
+	}
 	if strings.HasSuffix(o.Key, "/") || name.Check() != nil {
 		return info, false, nil
 	}
@@ -139,7 +174,7 @@ func (s *Store) listed(ctx context.Context, kind store.Kind, o minio.ObjectInfo)
 		store.Misplaced(ctx, name, path.Dir(below), false)
 		return info, false, nil
 	}
-	info, err = s.describe(ctx, name, o)
+	info, err = l.describe(ctx, name, o)
 	if errors.Is(err, store.ErrNotExist) { // it was removed meanwhile
 		return info, false, nil
 	}

@@ -56,6 +56,7 @@ type Store struct {
 	class   string       // of packs of data
 	reached *atomic.Bool // a server has answered, so that failures of the network are temporary
 	lost    *sync.Map    // store.Name to tag: PutNews whose answer was lost
+	read    *sync.Map    // store.Name to []byte: what Stat has read for the Get that follows
 }
 
 var _ store.Remote = (*Store)(nil)
@@ -91,7 +92,8 @@ func Open(ctx context.Context, t Target, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrTarget, err)
 	}
-	return &Store{target: t, core: core, wire: w, class: o.Bucket.Class, reached: &atomic.Bool{}, lost: &sync.Map{}}, nil
+	return &Store{target: t, core: core, wire: w, class: o.Bucket.Class, reached: &atomic.Bool{}, lost: &sync.Map{},
+		read: &sync.Map{}}, nil
 }
 
 // Create opens the repository at t and checks that the bucket exists.
@@ -140,6 +142,31 @@ func (s *Store) VerifiesPut() bool { return true }
 // EndsWithProcess returns false: a server may execute a request later.
 func (s *Store) EndsWithProcess() bool { return false }
 
+// Coherent returns true: servers show in each answer what they have acknowledged.
+func (s *Store) Coherent() bool { return true }
+
+// Unfenced asks for the object of a lease. The time is that of the answer.
+func (s *Store) Unfenced(ctx context.Context, name store.Name) (at time.Time, err error) {
+	if err = admit(ctx, name); err == nil {
+		var o minio.ObjectInfo
+		if o, err = s.head(context.WithValue(ctx, dateKey{}, &at), name); err == nil {
+			var info store.Info
+			if info, err = s.describe(ctx, name, o); err == nil {
+				_, err = store.UnfencedBy(info, nil)
+			}
+		}
+	}
+	switch {
+	case errors.Is(err, store.ErrNotExist) && at.IsZero():
+		return at, fmt.Errorf("the server does not say what time it is: %w", errors.ErrUnsupported)
+	case errors.Is(err, store.ErrNotExist):
+		return at, nil
+	case err != nil:
+		return time.Time{}, fmt.Errorf("look for %s: %w", name, err)
+	}
+	return at, nil
+}
+
 func (s *Store) path(name store.Name) string { return s.target.key(name.Path()) }
 
 // admit returns why an operation cannot begin.
@@ -162,6 +189,7 @@ func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) e
 		err = fmt.Errorf("negative offset %d", off)
 	case len(p) == 0:
 		_, err = s.head(ctx, name)
+	case off == 0 && s.wasRead(ctx, name, p):
 	case off > math.MaxInt64-int64(len(p)):
 		err = fmt.Errorf("%w: no file reaches to %d bytes from %d", store.ErrShort, len(p), off)
 	default:
@@ -221,9 +249,12 @@ func total(h http.Header) int64 {
 	return n
 }
 
-// Stat asks for one object.
+// Stat asks for one object. A config or key is read at once, for the Get that follows.
 func (s *Store) Stat(ctx context.Context, name store.Name) (info store.Info, err error) {
-	if err = admit(ctx, name); err == nil {
+	if err = admit(ctx, name); err == nil && (name.Kind == store.Config || name.Kind == store.Key) &&
+		store.ConnectedSince(ctx).IsZero() {
+		info, err = s.readSmall(ctx, name)
+	} else if err == nil {
 		var o minio.ObjectInfo
 		if o, err = s.head(ctx, name); err == nil {
 			info, err = s.describe(ctx, name, o)

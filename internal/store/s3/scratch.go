@@ -43,6 +43,7 @@ func (s *Store) Scratch(ctx context.Context,
 	return use(name, func(name string) store.Store {
 		one := *s
 		one.target.Prefix, one.reached, one.lost = s.target.key(name), &atomic.Bool{}, &sync.Map{}
+		one.read = &sync.Map{}
 		one.reached.Store(true)
 		return &one
 	})
