@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
@@ -73,12 +74,26 @@ type Outcome struct {
 func Run(ctx context.Context, r *repo.Repository, job Job, l *report.Ledger) (*Outcome, error) {
 	start := time.Now()
 	l.Phase(report.Opening)
-	before := begin(ctx, func(ctx context.Context) (*history, error) { return job.history(ctx, r) })
-	defer before.end() // r is in use until then
+	job.Session.Packs = true
+	var before *begun[*history]
+	look := func(ctx context.Context) {
+		if before == nil {
+			before = begin(ctx, func(ctx context.Context) (*history, error) { return job.history(ctx, r) })
+		}
+	}
+	defer func() {
+		if before != nil {
+			before.end() // r is in use until then
+		}
+	}()
+	if job.Session.DryRun || !store.Coherent(r.Store()) {
+		look(ctx) // a session begins meanwhile, since both take several round trips to the target
+	}
 	out := &Outcome{Snapshot: job.Label.snapshot(start)}
 	once := func(known *damage) error {
-		return r.WithSession(ctx, job.Session, func(ctx context.Context, s *repo.Session) error {
-			return job.run(ctx, r, s, before, out, l, known)
+		return r.WithSession(ctx, job.Session, func(in context.Context, s *repo.Session) error {
+			look(s.Early(ctx)) // else the session has listed the snapshots
+			return job.run(in, r, s, before, out, l, known)
 		})
 	}
 	// A damaged parent must not prevent new backups. The next pass ignores the directory cache: it compares each
@@ -105,8 +120,7 @@ type history struct {
 	former string        // the host whose snapshots this one takes over; "": none
 }
 
-// history reads the snapshots. A session begins meanwhile, since both take several round trips to the target. Which of
-// the snapshots its backup may rely on is asked for once the session has begun.
+// history reads the snapshots. Which of them a backup may rely on is asked for once its session has begun.
 func (job *Job) history(ctx context.Context, r *repo.Repository) (*history, error) {
 	listed, err := r.Snapshots(ctx)
 	if err != nil {
@@ -247,7 +261,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, be
 	if job.SkipUnchanged && out.Same && !parents.Damaged { // a new snapshot records that it acknowledges the damage marks
 		return nil
 	}
-	id, err := s.Save(ctx, sn)
+	id, err := s.SaveLast(ctx, sn)
 	if err != nil {
 		return err
 	}

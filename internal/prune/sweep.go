@@ -57,7 +57,11 @@ func (p *pruner) sweep(ctx context.Context, v *survey) error {
 	if err := p.clear(ctx, v, what.packs); err != nil {
 		return err
 	}
-	if err := p.removeAll(ctx, what.marks, func(int) {}); err != nil {
+	gone, err := p.acknowledged(ctx, v, what)
+	if err == nil {
+		err = p.removeAll(ctx, gone, func(int) {})
+	}
+	if err != nil {
 		return err
 	}
 	if stray { // a prune that was cut off may have removed revived packs from the index
@@ -67,6 +71,23 @@ func (p *pruner) sweep(ctx context.Context, v *survey) error {
 		}
 	}
 	return nil
+}
+
+// acknowledged returns the marks that go after their packs. It reads the leases once more: a writer that began meanwhile
+// lists the index and the marks at the same time, so it may have seen the index as it was. Marks that it does not
+// acknowledge stay for the next prune, and the writer finds them.
+func (p *pruner) acknowledged(ctx context.Context, v *survey, what removal) ([]store.Name, error) {
+	if len(what.packs)+len(v.absent()) == 0 {
+		return what.marks, nil // nothing was removed
+	}
+	others, err := p.writers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(what.marks, func(name store.Name) bool {
+		id, err := format.ParseID(name.ID)
+		return err != nil || slices.ContainsFunc(others, func(o other) bool { return o.Alive && !o.Acknowledges(id) })
+	}), nil
 }
 
 // removal decides what a sweep does, and proves the packs that it is to remove.

@@ -3,6 +3,7 @@ package repo_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -599,34 +600,45 @@ func TestLostLease(t *testing.T) {
 		}, false},
 		"a pack was doomed": {func(t *testing.T, r *repo.Repository, p format.ID) { putMark(t, r, p) }, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			st := mem.New()
-			r := initialise(t, st)
-			data := blobs(1, 30)
-			mustBackUp(t, r, data)
-			old := packIDs(t, st)[0]
-			seen := &notes{}
-			opt := small()
-			opt.Observer = seen
-			err := r.WithSession(t.Context(), opt, func(ctx context.Context, s *repo.Session) error {
-				root, err := write(s, r, data)
-				require.NoError(t, err)
-				for _, lease := range names(t, st, store.Lease) {
-					require.NoError(t, st.Delete(ctx, lease))
-				}
-				c.meanwhile(t, r, old)
-				_, err = s.Save(ctx, snap(root, "h", 2))
-				return err
-			})
-			require.Contains(t, seen.String(), "had expired")
-			if c.ok {
-				require.NoError(t, err)
-				return
-			}
-			require.ErrorIs(t, err, repo.ErrLeaseLost)
-			require.Len(t, names(t, st, store.Snapshot), 1)
-		})
+		for _, last := range []bool{false, true} {
+			lostLease(t, name, last, c.meanwhile, c.ok)
+		}
 	}
+}
+
+func lostLease(t *testing.T, name string, last bool, meanwhile func(t *testing.T, r *repo.Repository, pack format.ID),
+	ok bool) {
+	t.Run(fmt.Sprint(name, ", last: ", last), func(t *testing.T) {
+		st := mem.New()
+		r := initialise(t, st)
+		data := blobs(1, 30)
+		mustBackUp(t, r, data)
+		old := packIDs(t, st)[0]
+		seen := &notes{}
+		opt := small()
+		opt.Observer = seen
+		err := r.WithSession(t.Context(), opt, func(ctx context.Context, s *repo.Session) error {
+			root, err := write(s, r, data)
+			require.NoError(t, err)
+			for _, lease := range names(t, st, store.Lease) {
+				require.NoError(t, st.Delete(ctx, lease))
+			}
+			meanwhile(t, r, old)
+			save := s.Save
+			if last {
+				save = s.SaveLast
+			}
+			_, err = save(ctx, snap(root, "h", 2))
+			return err
+		})
+		require.Contains(t, seen.String(), "had expired")
+		if ok {
+			require.NoError(t, err)
+			return
+		}
+		require.ErrorIs(t, err, repo.ErrLeaseLost)
+		require.Len(t, names(t, st, store.Snapshot), 1)
+	})
 }
 
 func TestDryRunWithDoomedPacks(t *testing.T) {

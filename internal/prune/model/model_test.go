@@ -35,7 +35,7 @@ func (b *bounds) next(s state, visit succ) {
 		for i := range s.snaps {
 			if s.snaps[i].there {
 				n := s
-				n.snaps[i], n.drops = snap{}, s.drops+1
+				n.snaps[i].there, n.drops = false, s.drops+1 // a writer may have listed it
 				visit(fmt.Sprintf("snapshot %d is forgotten", i), n)
 			}
 		}
@@ -141,6 +141,13 @@ var worlds = map[string]bounds{
 	"repack":       {writers: 1, prunes: 2, crashes: 1, forgets: 1, repack: true, parents: true, tight: true},
 	"two and two":  {writers: 2, prunes: 2, forgets: 1},
 	"two prunes":   {writers: 1, prunes: 2, ticks: 1, tickLength: 4, forgets: 1},
+	"quick":        {writers: 1, prunes: 1, steps: 2, crashes: 1, forgets: 1, quick: true},
+	"quick late":   {writers: 1, prunes: 1, ticks: 4, crashes: 1, late: 2, forgets: 1, tight: true, quick: true},
+	"quick fence":  {writers: 1, prunes: 2, ticks: 2, tickLength: 10, forgets: 1, inTurn: true, quick: true},
+	"quick lost":   {writers: 2, prunes: 1, ticks: 1, tickLength: 4, parents: true, quick: true},
+	"early":        {writers: 1, prunes: 1, steps: 1, crashes: 1, forgets: 2, parents: true, quick: true, early: true},
+	"early tight":  {writers: 1, prunes: 2, forgets: 1, parents: true, tight: true, early: true},
+	"early two":    {writers: 2, prunes: 1, forgets: 2, parents: true, early: true},
 	"unreadable mark": {writers: 1, prunes: 2, ticks: 1, tickLength: 4, crashes: 1, forgets: 1, torn: 2, parents: true,
 		hold: true},
 }
@@ -153,6 +160,8 @@ var wideWorlds = map[string]bounds{
 	"late":        {writers: 2, prunes: 1, ticks: 5, crashes: 1, late: 2, forgets: 1, parents: true},
 	"unreadable mark": {writers: 2, prunes: 2, ticks: 3, tickLength: 2, crashes: 2, forgets: 2, torn: 3, parents: true,
 		repack: true, lag: true, hold: true},
+	"early and quick": {writers: 2, prunes: 2, ticks: 2, tickLength: 4, crashes: 1, forgets: 3, parents: true, repack: true,
+		tight: true, quick: true, early: true},
 	"all together": {writers: 2, prunes: 2, ticks: 4, crashes: 2, late: 1, forgets: 3, parents: true,
 		repack: true, lag: true, tight: true},
 }
@@ -216,6 +225,9 @@ func TestMends(t *testing.T) {
 			func(m *mends) { m.unlisted = false }},
 		{"a second look relies on the index of the first", "two prunes", func(m *mends) { m.fresh = false }},
 		{"a second look follows no new snapshot", "two and two", func(m *mends) { m.follow = false }},
+		{"a mark goes while a writer that has not read it begins", "early two", func(m *mends) { m.reread = false }},
+		{"a quick writer does not look for a fence", "quick", func(m *mends) { m.confirm = false }},
+		{"a quick writer does not notice that its lease has expired", "quick fence", func(m *mends) { m.expire = false }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := worlds[c.world]

@@ -86,7 +86,7 @@ func (b *bounds) lostLease(s *state, i int) bool { return b.hold && s.now-s.busy
 // readLeases finds which marks are ripe: every writer that is not dead acknowledges them. What lies before a fence was
 // dead. The first time, the prune ends if another one is running.
 func (b *bounds) readLeases(s state, i int, next succ) {
-	if !s.p[i].second && s.busy[1-i] && s.now-s.busyAt[1-i] <= dead {
+	if !s.p[i].second && !s.p[i].again && s.busy[1-i] && s.now-s.busyAt[1-i] <= dead {
 		s.p[i].pc = pEnd
 		next(string(rune('P'+i))+" finds another prune", s)
 		return
@@ -94,7 +94,10 @@ func (b *bounds) readLeases(s state, i int, next succ) {
 	for _, v := range b.views(&s) {
 		n := s
 		p := &n.p[i]
-		p.ripe, p.dead, p.tick = p.marks, [2]uint8{}, n.tick
+		if !p.again {
+			p.ripe = p.marks
+		}
+		p.dead, p.tick = [2]uint8{}, n.tick
 		for w := range n.leases {
 			l := &n.leases[w]
 			if v.fences[w] > v.leases[w] {
@@ -129,7 +132,7 @@ func (b *bounds) readLeases(s state, i int, next succ) {
 				}
 			}
 		}
-		if p.pc = pSnapshots; b.fence {
+		if p.pc = p.afterLeases(); b.fence {
 			p.pc = pFence
 		}
 		next(string(rune('P'+i))+" reads leases", n)
@@ -167,8 +170,15 @@ func (b *bounds) fenceOff(s state, i int, next succ) {
 			s.dropLeases(w, names)
 		}
 	}
-	p.pc = pSnapshots
+	p.pc = p.afterLeases()
 	next(id+" removes old fences", s)
+}
+
+func (p *pruner) afterLeases() uint8 {
+	if p.again {
+		return pUnmark
+	}
+	return pSnapshots
 }
 
 // survey lists the snapshots, and then the packs. Where listings lag it waits before, so that it sees the snapshot of a
@@ -260,13 +270,14 @@ func (b *bounds) sweep(s state, i int, next succ) {
 		next(id+" puts new index", s)
 	case pRemove:
 		s.packs &^= doomed
-		p.pc = pUnmark
+		p.lookAgain(b)
 		next(id+" removes packs", s)
 	case pUnnameLate:
 		s.index &^= doomed
-		p.pc = pUnmark
+		p.lookAgain(b)
 		next(id+" puts new index late", s)
 	case pUnmark:
+		p.again = false
 		for m := range s.marks {
 			if p.ripe&(1<<m) != 0 {
 				s.marks[m] = mark{}
@@ -277,6 +288,14 @@ func (b *bounds) sweep(s state, i int, next succ) {
 			p.pc = pClear
 		}
 		next(id+" removes marks", s)
+	}
+}
+
+// lookAgain makes the prune read the leases once more: a mark that a writer does not acknowledge stays, since that writer
+// may have read the index before.
+func (p *pruner) lookAgain(b *bounds) {
+	if p.pc = pUnmark; b.early && b.reread && p.ripe != 0 {
+		p.again, p.pc = true, pLeases
 	}
 }
 

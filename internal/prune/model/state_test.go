@@ -23,10 +23,11 @@ type mends struct {
 	unlisted bool // a writer does not acknowledge a mark that it cannot read
 	fresh    bool // the second look of a prune finds what was reached in the index and the packs as they are then
 	follow   bool // the second look follows the snapshots that the first one has not followed
+	reread   bool // a prune reads the leases once more before it removes a mark
 }
 
 var allMends = mends{fence: true, claim: true, yield: true, confirm: true, lasting: true, expire: true, gap: true,
-	settle: true, gone: true, idle: true, unlisted: true, fresh: true, follow: true}
+	settle: true, gone: true, idle: true, unlisted: true, fresh: true, follow: true, reread: true}
 
 // bounds limit the size of the world.
 type bounds struct {
@@ -41,6 +42,8 @@ type bounds struct {
 	repack                      bool  // prunes may repack what is needed
 	tight                       bool  // prunes may remove packs before they are out of the index
 	inTurn                      bool  // the second prune begins when the first has ended
+	quick                       bool  // writers may leave out renewals, and look for a fence instead
+	early                       bool  // writers may read index and snapshots before the marks
 	hold                        bool  // a prune renews its lease before it removes anything, and ends if it was lost
 }
 
@@ -91,12 +94,20 @@ type writer struct {
 	marks uint8 // that it acknowledges
 	packs uint8 // doomed by these
 	sees  uint8 // packs in its index
+	snaps uint8 // that it listed before it read the marks
+	early uint8 // what it read before the marks: earlyIndex, earlySnaps
 	gaps  bool  // it knows that it was taken for dead
 }
+
+const (
+	earlyIndex = 1 << iota
+	earlySnaps
+)
 
 type pruner struct {
 	pc     uint8
 	second bool
+	again  bool  // it has removed packs, and reads the leases once more
 	marks  uint8 // it has read
 	unread uint8 // marks that it could not read
 	ripe   uint8

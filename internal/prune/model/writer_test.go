@@ -16,6 +16,7 @@ const (
 	wRecheck
 	wPublish
 	wConfirm
+	wLook
 	wRecheckPublished
 	wTakeBack
 	wEnd
@@ -51,6 +52,7 @@ func (b *bounds) writer(s state, i int, next succ) {
 		w.pc = wReadMarks
 		next(id+" puts lease", s)
 	case wReadMarks:
+		b.readEarly(s, i, next)
 		b.readMarks(s, i, next)
 	case wLookForPrunes:
 		b.lookForPrunes(s, i, next)
@@ -60,7 +62,9 @@ func (b *bounds) writer(s state, i int, next succ) {
 		}
 		next(id+" puts lease with marks", s)
 	case wSync:
-		w.sees, w.pc = s.index&s.packs, wChoose
+		if w.pc = wChoose; w.early&earlyIndex == 0 {
+			w.sees = s.index & s.packs
+		}
 		next(id+" reads the index", s)
 	case wChoose:
 		b.choose(s, i, next)
@@ -122,6 +126,25 @@ func (b *bounds) unread(s *state, listed uint8, visit func(unread, torn uint8)) 
 	}
 }
 
+// readEarly lets a writer read the index and the snapshots before the marks: where listings do not lag, it sends all
+// these requests at once.
+func (b *bounds) readEarly(s state, i int, next succ) {
+	if !b.early {
+		return
+	}
+	id := string(rune('A' + i))
+	if n := s; n.w[i].early&earlyIndex == 0 {
+		n.w[i].early |= earlyIndex
+		n.w[i].sees = n.index & n.packs
+		next(id+" reads the index before the marks", n)
+	}
+	if n := s; b.parents && n.w[i].early&earlySnaps == 0 {
+		n.w[i].early |= earlySnaps
+		n.w[i].snaps = n.view().snaps
+		next(id+" lists the snapshots before the marks", n)
+	}
+}
+
 func (b *bounds) readMarks(s state, i int, next succ) {
 	id := string(rune('A' + i))
 	for _, v := range b.views(&s) {
@@ -177,8 +200,12 @@ func (b *bounds) choose(s state, i int, next succ) {
 	id := string(rune('A' + i))
 	if b.parents {
 		for _, v := range b.views(&s) {
+			listed := v.snaps
+			if s.w[i].early&earlySnaps != 0 {
+				listed = s.w[i].snaps
+			}
 			for p := range s.snaps {
-				if v.snaps&(1<<p) == 0 || !b.reliable(&s, i, p) {
+				if listed&(1<<p) == 0 || !b.reliable(&s, i, p) {
 					continue
 				}
 				n := s
@@ -213,12 +240,18 @@ func (b *bounds) reliable(s *state, i, p int) bool {
 	return true
 }
 
-// publish is the end of a backup: renew the lease, put the snapshot, and see whether the lease was there all the time.
+// publish is the end of a backup: renew the lease, put the snapshot, and see whether the lease was there all the time. A
+// writer that was quick by its own clock, which may be wrong, does not renew the lease before. Afterwards it may look
+// whether its next name is fenced, and remove its lease meanwhile, instead of renewing it.
 func (b *bounds) publish(s state, i int, next succ) {
 	w := &s.w[i]
 	id := string(rune('A' + i))
 	switch w.pc {
 	case wRenew:
+		if n := s; b.quick && !w.gaps {
+			n.w[i].pc = wPublish
+			next(id+" was quick", n)
+		}
 		if s.renew(b, i) {
 			w.pc = wRenewed
 		}
@@ -238,7 +271,19 @@ func (b *bounds) publish(s state, i int, next succ) {
 		s.put(b, i)
 		w.pc = wConfirm
 		next(id+" publishes", s)
+	case wLook:
+		s.look(b, i)
+		next(id+" looks for a fence, without a lease", s)
 	case wConfirm:
+		if b.quick && b.confirm && !w.gaps && w.name+1 < names {
+			n := s
+			n.look(b, i)
+			next(id+" looks for a fence", n)
+			n = s
+			n.dropLeases(i, w.name+1)
+			n.w[i].pc = wLook
+			next(id+" removes its lease", n)
+		}
 		if b.confirm && !s.renew(b, i) {
 			next(id+" is fenced off", s)
 			return
@@ -259,7 +304,7 @@ func (b *bounds) publish(s state, i int, next succ) {
 		}
 		next(id+" looks for all packs again", s)
 	case wTakeBack:
-		s.snaps[1+i] = snap{}
+		s.snaps[1+i].there = false
 		w.pc = wEnd
 		next(id+" takes its snapshot back", s)
 	case wEnd:
@@ -267,6 +312,18 @@ func (b *bounds) publish(s state, i int, next succ) {
 		s.w[i] = writer{pc: wEnded}
 		next(id+" ends", s)
 	}
+}
+
+// look asks whether the next name of a writer is fenced, and what time it is. If it is not, and the lease has not
+// expired, the snapshot is confirmed. Otherwise the writer renews its lease.
+func (s *state) look(b *bounds, i int) {
+	w := &s.w[i]
+	fenced := s.leases[i].fences&(1<<(w.name+1)) != 0
+	if w.pc = wEnd; fenced || b.expire && s.now-w.last > expiry {
+		w.pc, w.gaps = wConfirm, true
+		return
+	}
+	s.snaps[1+i].unsure = false
 }
 
 // put makes the snapshot of a writer appear.

@@ -293,11 +293,5 @@ func (x *Index) listPacks(ctx context.Context) (map[format.ID]bool, error) {
 
 // noPacks reports whether the repository has not a single pack.
 func (x *Index) noPacks(ctx context.Context) (bool, error) {
-	for _, err := range x.st.List(ctx, store.Pack) {
-		if err != nil {
-			return false, fmt.Errorf("list packs: %w", err)
-		}
-		return false, nil
-	}
-	return true, nil
+	return object.NoPacks(ctx, x.st) //nolint:wrapcheck // it says what failed
 }

@@ -46,7 +46,7 @@ type Unreadable struct {
 // while a prune is running.
 func Read(ctx context.Context, st store.Store, keys *seal.Keys) (marks []Mark, damaged []Unreadable, err error) {
 	var infos []store.Info
-	for info, err := range st.List(ctx, store.Mark) {
+	for info, err := range object.Files(ctx, st, store.Mark) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("list marks: %w", err)
 		}

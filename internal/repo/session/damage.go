@@ -38,6 +38,7 @@ func (s *Session) LostPacks(ctx context.Context) ([]format.ID, error) {
 		}
 		return nil
 	})
+	s.named.Store(int64(len(named)))
 	if errors.Is(err, index.ErrForgotten) || len(expected) == len(s.toRemove) && err == nil {
 		return nil, nil // the cache was dropped: the packs that the run relies on are checked one by one
 	}
@@ -46,7 +47,7 @@ func (s *Session) LostPacks(ctx context.Context) ([]format.ID, error) {
 	}
 	there := make(map[format.ID]int64, len(named))
 	strays := false
-	for info, err := range object.Each(ctx, s.to.Store, store.Pack) {
+	for info, err := range object.Each(s.early.In(ctx, store.Pack), s.to.Store, store.Pack) {
 		if err != nil {
 			return nil, err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,6 +32,8 @@ type writerLease struct {
 	began time.Time // by the clock of the target
 
 	mu       sync.Mutex
+	sent     time.Time    // when the last renewal was begun, by the clocks of this machine
+	leaving  store.Name   // what leave removes
 	record   lease.Lease  // Renewal is that of the last name that this writer had or found fenced
 	name     store.Name   // of the last successful renewal
 	older    []store.Name // what else there may be: earlier renewals, and fences that this writer has found
@@ -101,6 +104,7 @@ func (l *writerLease) put(ctx context.Context, name store.Name) (time.Time, erro
 	if err != nil {
 		return time.Time{}, err
 	}
+	l.sent = time.Now()
 	info, err := l.st.PutNew(ctx, name, data)
 	if errors.Is(err, store.ErrExists) {
 		err = l.st.Put(ctx, name, data)
@@ -188,7 +192,7 @@ func (l *writerLease) replaceLocked(ctx context.Context, name store.Name, short 
 }
 
 // tidy removes the lease before, if there is one, and the older names while the writer continues. That decides nothing,
-// so no other request needs to wait.
+// so no other request needs to wait. Where the store reports that the lease before was gone, the writer looks again.
 func (l *writerLease) tidy(ctx context.Context, before store.Name) {
 	names := l.older
 	if before != (store.Name{}) {
@@ -198,15 +202,12 @@ func (l *writerLease) tidy(ctx context.Context, before store.Name) {
 	go func(done chan<- removed) {
 		var r removed
 		for _, name := range names {
-			var err error
-			if name == before {
-				err = l.st.Delete(ctx, name)
-			} else {
-				err = store.Discard(ctx, l.st, name)
-			}
+			err := store.DeleteUnseen(ctx, l.st, name)
 			switch {
 			case errors.Is(err, store.ErrNotExist):
-				r.absent++
+				if name == before {
+					r.absent++
+				}
 			case err != nil:
 				r.left = append(r.left, name)
 			}
@@ -251,6 +252,54 @@ func (l *writerLease) lapses() int {
 	return l.gaps
 }
 
+// quickRun is how long a renewal before a snapshot can be left out after the last one.
+const quickRun = time.Minute
+
+// quick reports whether the lease was renewed so recently, by the clocks of this machine, that it need not be renewed
+// before a snapshot is published. Nothing relies on that: these clocks may have stood still, as this machine may stand
+// still between a renewal and the snapshot. What was missed is noticed after the snapshot.
+func (l *writerLease) quick() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.settle()
+	wall := time.Now().Round(0).Sub(l.sent.Round(0))
+	return l.gaps == 0 && !l.unsure && time.Since(l.sent) < quickRun && wall >= 0 && wall < quickRun
+}
+
+// unfenced reports whether no prune has treated this writer as dead before the question: nothing has the next name,
+// and the lease has not expired by the clock of the target. If it returns false, a renewal decides. It waits for tidy.
+func (l *writerLease) unfenced(ctx context.Context) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.settle()
+	if l.unsure {
+		return false
+	}
+	next := l.record
+	next.Renewal++
+	at, err := store.Unfenced(ctx, l.st, store.Name{Kind: store.Lease, ID: next.Name()})
+	if err != nil {
+		return false
+	}
+	if at.Sub(l.last) > LeaseExpiry {
+		l.gaps++ // also if that clock is set back before the renewal
+		l.dead = true
+		return false
+	}
+	return true
+}
+
+// leave stops renewing and begins to remove the lease. A prune that then lists the leases lists the snapshots afterwards.
+func (l *writerLease) leave(ctx context.Context) {
+	l.stop()
+	<-l.done
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.settle()
+	l.leaving, l.name = l.name, store.Name{}
+	l.tidy(ctx, l.leaving)
+}
+
 // treatedAsDead renews the lease and reports whether a prune may have treated this writer as dead.
 func (l *writerLease) treatedAsDead(ctx context.Context) bool {
 	l.mu.Lock()
@@ -275,7 +324,9 @@ func (l *writerLease) end(ctx context.Context) error {
 			err = store.Discard(ctx, l.st, l.name) // as a renewal with an odd answer is repeated
 		}
 	}
-	l.settle()
+	if l.settle(); slices.Contains(l.older, l.leaving) {
+		err = store.Discard(ctx, l.st, l.leaving)
+	}
 	if l.unsure {
 		l.record.Renewal++
 		l.older = append(l.older, store.Name{Kind: store.Lease, ID: l.record.Name()})
@@ -286,15 +337,18 @@ func (l *writerLease) end(ctx context.Context) error {
 	return err
 }
 
-// verifyBeforePublish renews the lease and verifies that everything the snapshot relies on exists. If the lease was
-// lost, a prune may have removed packs that this session found in the index, so all packs are checked. It returns how
-// many lapses of the lease that covers.
-func (s *Session) verifyBeforePublish(ctx context.Context) (lapses int, err error) {
+// verifyBeforePublish renews the lease, unless the last snapshot of a quick session follows, and verifies that everything the snapshot relies
+// on exists. If the lease was lost, a prune may have removed packs that this session found in the index, so all packs
+// are checked. It returns how many lapses of the lease that covers.
+func (s *Session) verifyBeforePublish(ctx context.Context, last bool) (lapses int, err error) {
 	if s.opt.DryRun {
 		return 0, nil
 	}
 	if err := s.recheckStored(ctx); err != nil {
 		return 0, err
+	}
+	if last && s.lease.quick() {
+		return 0, nil
 	}
 	for {
 		if err := s.lease.renew(ctx); err != nil {
@@ -310,14 +364,22 @@ func (s *Session) verifyBeforePublish(ctx context.Context) (lapses int, err erro
 	}
 }
 
-// verifyAfterPublish runs when the snapshot is stored. It renews the lease once more. A prune fences the next name of a
-// writer that it treats as dead before it lists the snapshots. So if the writer gets that name, every prune that counts
-// it as dead sees the snapshot. If not, the packs are checked again, and the snapshot is deleted when one is missing.
-func (s *Session) verifyAfterPublish(ctx context.Context, name store.Name, lapses int) error {
+// verifyAfterPublish runs when the snapshot is stored. A prune fences the next name of a writer that it treats as dead
+// before it lists the snapshots. So if nothing has that name, every prune that counts the writer as dead sees the
+// snapshot. For the last snapshot the writer looks at the name, where the store can say that, and removes its lease
+// meanwhile. Otherwise it renews its lease, which takes the name. If the name is fenced, the packs are checked again, and
+// the snapshot is deleted when one is missing.
+func (s *Session) verifyAfterPublish(ctx context.Context, name store.Name, lapses int, last bool) error {
 	if s.opt.DryRun {
 		return nil
 	}
-	err := s.lease.renew(ctx)
+	var err error
+	if last = last && store.Coherent(s.st); last {
+		s.lease.leave(ctx)
+	}
+	if !last || !s.lease.unfenced(ctx) {
+		err = s.lease.renew(ctx)
+	}
 	if err == nil && s.lease.lapses() > lapses {
 		err = s.recheck(ctx)
 	}

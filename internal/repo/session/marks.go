@@ -114,7 +114,7 @@ func PublishedLate(sn *snapshot.Snapshot, published time.Time) bool {
 // damage marks see Suspect.
 func (s *Session) FilterParents(ctx context.Context) (func(format.ID, *snapshot.Snapshot) bool, error) {
 	there := make(map[format.ID]time.Time)
-	for info, err := range object.Each(ctx, s.st, store.Snapshot) {
+	for info, err := range object.Each(s.Early(ctx), s.st, store.Snapshot) {
 		if err != nil {
 			return nil, err
 		}

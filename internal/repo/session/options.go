@@ -29,7 +29,7 @@ type Options struct {
 	Tuning   Tuning
 }
 
-// Holder is the description of the writer in the lease.
+// Holder describes the writer: in its lease, and by what it asks for first.
 type Holder struct {
 	Host string // shown to users as the machine that is writing
 	Task string // name of the task, if only one writer may run it at a time
@@ -37,6 +37,7 @@ type Holder struct {
 	// Announce receives the name of the lease before the lease is put. nil: the repository locks a file of that name in
 	// the cache folder, so that other runs of this machine notice at once when this one ends.
 	Announce func(lease string)
+	Packs    bool // LostPacks will be called: the packs are listed when the session begins
 }
 
 // Tuning holds sizes and intervals that only tests and experiments change. Zero values mean the defaults.

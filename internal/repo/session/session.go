@@ -74,6 +74,7 @@ type Session struct {
 	seg      segment
 	claims   *claims
 	lease    *writerLease
+	early    *object.Early          // listings that begin when the lease is stored; nil: none
 	marks    []marks.Mark           // that prunes put before this session began, ascending
 	toRemove map[format.ID]struct{} // packs that prunes are about to remove; not changed
 
@@ -91,6 +92,7 @@ type Session struct {
 	asks           questions     // buffers of Claim
 	failure        atomic.Pointer[failure]
 	totals         totals
+	named          atomic.Int64 // packs of the index; -1: unknown
 	files          storedFiles
 	unfinishedOnce sync.Once // Target.Unfinished was called
 
@@ -140,6 +142,7 @@ func newSession(ctx context.Context, cancel context.CancelCauseFunc, to Target, 
 	for i, p := range s.packers {
 		s.writers[i].s, s.writers[i].to = s, p
 	}
+	s.named.Store(-1)
 	s.compressors.level.Store(int32(opt.Level))
 	s.compressors.frame = opt.Tuning.Frame
 	return s
@@ -169,19 +172,39 @@ func (s *Session) begin() error {
 			return fmt.Errorf("announce this writer: %w", err)
 		}
 		s.lease.hold(s.ctx)
+		s.listEarly()
 	}
-	damaged, err := s.readMarks(s.ctx)
+	damaged, err := s.readMarks(s.early.In(s.ctx, store.Mark))
 	if err != nil {
 		return err
 	}
 	if err := s.acknowledge(s.ctx, damaged); err != nil {
 		return err
 	}
-	if err := s.to.Sync(s.ctx, maps.Clone(s.doomed)); err != nil {
+	if err := s.to.Sync(s.early.In(s.ctx, store.Index), maps.Clone(s.doomed)); err != nil {
 		return fmt.Errorf("bring the index up to date: %w", err)
 	}
 	return nil
 }
+
+// listEarly lists what a session needs at once, in one turn. A prune looks at the leases once more before it removes a
+// mark, so that index and snapshots need not be listed after the marks: what the prune has removed by then was gone when
+// this writer put its lease, or its mark is still there. That look must see the lease, so listings must be coherent. A
+// prune itself lists everything in the order of its proof.
+func (s *Session) listEarly() {
+	if s.opt.Task == PruneTask || !store.Coherent(s.st) {
+		return
+	}
+	kinds := []store.Kind{store.Index, store.Mark, store.Snapshot}
+	if s.opt.Packs {
+		kinds = slices.Insert(kinds, 2, store.Pack)
+	}
+	s.early = object.ListEarly(s.ctx, s.st, kinds...)
+}
+
+// Early returns a context in which the snapshots are those that were listed after the lease of this session, at their
+// first listing.
+func (s *Session) Early(ctx context.Context) context.Context { return s.early.In(ctx, store.Snapshot) }
 
 // endTimeout limits the last operations of a session whose context may have ended.
 const endTimeout = 30 * time.Second
@@ -192,6 +215,7 @@ func (s *Session) end(failed error) error {
 		_ = s.fail(failed)
 	}
 	_ = s.uploads.empty(context.Background()) // uploads obey s.ctx, so they end
+	s.early.Stop()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), endTimeout)
 	defer cancel()
 	var err error
@@ -354,13 +378,22 @@ func (s *Session) Flush(ctx context.Context) error {
 // Save publishes a snapshot. All FrameWriters must have been flushed. It stores what is still open, verifies that
 // everything the snapshot may refer to is in the repository, and puts the snapshot last.
 func (s *Session) Save(ctx context.Context, sn *snapshot.Snapshot) (format.ID, error) {
+	return s.save(ctx, sn, false)
+}
+
+// SaveLast is Save for a session that stores nothing afterwards: its lease is removed meanwhile.
+func (s *Session) SaveLast(ctx context.Context, sn *snapshot.Snapshot) (format.ID, error) {
+	return s.save(ctx, sn, true)
+}
+
+func (s *Session) save(ctx context.Context, sn *snapshot.Snapshot, last bool) (format.ID, error) {
 	if err := s.Flush(ctx); err != nil {
 		return format.ID{}, err
 	}
 	if n := s.claims.open.Load(); n != 0 {
 		return format.ID{}, s.fail(fmt.Errorf("save snapshot: %d blobs: %w", n, ErrNotStored))
 	}
-	lapses, err := s.verifyBeforePublish(ctx)
+	lapses, err := s.verifyBeforePublish(ctx, last)
 	if err != nil {
 		return format.ID{}, s.fail(fmt.Errorf("save snapshot: %w", err))
 	}
@@ -376,10 +409,10 @@ func (s *Session) Save(ctx context.Context, sn *snapshot.Snapshot) (format.ID, e
 	}
 	name := object.Named(store.Snapshot, id)
 	if err = object.Put(ctx, s.st, name, data, s.opt.Verify != VerifyOff); err == nil {
-		err = s.verifyAfterPublish(ctx, name, lapses)
+		err = s.verifyAfterPublish(ctx, name, lapses, last)
 	} else { // it may exist all the same
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
-		_ = s.verifyAfterPublish(last, name, lapses)
+		anyway, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+		_ = s.verifyAfterPublish(anyway, name, lapses, false)
 		cancel()
 	}
 	if err != nil {

@@ -61,12 +61,60 @@ func (s *Session) Wrote() map[format.ID]bool {
 // was verified when it was put. But if the repository was since replaced by a copy, or reset to an earlier state, a
 // snapshot of them could not be restored.
 func (s *Session) recheckStored(ctx context.Context) error {
-	for _, kind := range []store.Kind{store.Pack, store.Index} {
-		if err := s.requireStored(ctx, kind, s.files.of(kind)); err != nil {
-			return err
+	packs, segments, err := s.unlisted(ctx, s.files.of(store.Pack), s.files.of(store.Index))
+	if err == nil {
+		err = s.requireStored(ctx, store.Pack, packs)
+	}
+	if err == nil {
+		err = s.requireStored(ctx, store.Index, segments)
+	}
+	return err
+}
+
+const (
+	// inListing is how many files one request lists.
+	inListing = 1000
+	// listingCost is how many looks at a file cost as much as one request that lists.
+	listingCost = 12
+)
+
+// unlisted returns those of the stored files that a listing does not show in their size. Where a listing costs more than
+// a look at each file, these are all. One request more than needed is no cost.
+func (s *Session) unlisted(ctx context.Context, packs, segments []storedFile) (_, _ []storedFile, err error) {
+	there, files := s.named.Load(), len(packs)+len(segments)
+	pages := 1 + (int(there)+files)/inListing
+	together := store.Together(s.st)
+	if together == nil || there < 0 || s.opt.DryRun || files <= 2 || pages > 1 && files < listingCost*pages {
+		return packs, segments, nil
+	}
+	kinds := []store.Kind{store.Index, store.Pack}
+	if len(segments) == 0 {
+		kinds = kinds[1:]
+	}
+	sizes := make(map[store.Name]int64, files)
+	for _, f := range packs {
+		sizes[object.Named(store.Pack, f.id)] = f.size
+	}
+	for _, f := range segments {
+		sizes[object.Named(store.Index, f.id)] = f.size
+	}
+	for info, err := range together(ctx, kinds...) {
+		if err != nil {
+			return nil, nil, fmt.Errorf("check again what was stored: %w", err)
+		}
+		if size, ours := sizes[info.Name]; ours && size == info.Size {
+			delete(sizes, info.Name)
 		}
 	}
-	return nil
+	rest := func(kind store.Kind, files []storedFile) (left []storedFile) {
+		for _, f := range files {
+			if _, missing := sizes[object.Named(kind, f.id)]; missing {
+				left = append(left, f)
+			}
+		}
+		return left
+	}
+	return rest(store.Pack, packs), rest(store.Index, segments), nil
 }
 
 // requirePacks is recheckStored for the packs that an index segment is about to name. A segment that names missing
@@ -75,6 +123,10 @@ func (s *Session) requirePacks(ctx context.Context, packs []index.Pack) error {
 	files := make([]storedFile, len(packs))
 	for i := range packs {
 		files[i] = storedFile{packs[i].ID, int64(packs[i].Size)}
+	}
+	files, _, err := s.unlisted(ctx, files, nil)
+	if err != nil {
+		return err
 	}
 	return s.requireStored(ctx, store.Pack, files)
 }
