@@ -69,6 +69,7 @@ func (p *Place) Open(ctx context.Context) (*repo.Repository, error) {
 func (p *Place) OpenWith(ctx context.Context, st store.Store, sources *unlock.Sources) (*repo.Repository, error) {
 	for i := 1; ; i++ {
 		opt := p.openOptions()
+		opt.KnownSlot = knownSlot(opt, caches.LastAt(opt.Cache.Dir, st.Location())).read()
 		var known slotFile
 		opt.ByID = func(id string, opt *repo.OpenOptions) (err error) {
 			known = knownSlot(*opt, id)

@@ -40,7 +40,8 @@ type OpenOptions struct {
 	// UnlockWith makes one of a list of secrets.
 	Unlock func(*keyfile.Slot) ([]byte, error)
 	// KnownSlot is the ID of the slot that opened the repository last on this machine, as SlotID returned it; "": none.
-	// It is tried before others of its kind, at any cost.
+	// It is tried before others of its kind, at any cost. Without ByID, or before it, it may be that of another
+	// repository at the same place.
 	KnownSlot string
 	// ByID sets Unlock and KnownSlot where they depend on the ID of the repository; may be nil.
 	ByID  func(id string, opt *OpenOptions) error
@@ -108,9 +109,10 @@ func open(ctx context.Context, st store.Store, opt OpenOptions) (*Repository, er
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var slots foundSlots
+	likely := opt.KnownSlot // ByID may set another one
 	var reading sync.WaitGroup
 	found := make(chan struct{})
-	reading.Go(func() { slots = findSlots(running, st, func() string { <-found; return opt.KnownSlot }) })
+	reading.Go(func() { slots = findSlots(running, st, likely, func() string { <-found; return opt.KnownSlot }) })
 	raw, conf, err := readConfig(ctx, st)
 	if err == nil && opt.ByID != nil {
 		err = opt.ByID(conf.ID.String(), &opt)

@@ -58,9 +58,11 @@ type foundSlots struct {
 	err   error
 }
 
-func findSlots(ctx context.Context, st store.Store, known func() string) foundSlots {
+// findSlots finds the slots of a repository that is being opened. likely is the ID of one that is probably there, "" if
+// none is known.
+func findSlots(ctx context.Context, st store.Store, likely string, known func() string) foundSlots {
 	f := foundSlots{spend: newKDFBudget()}
-	f.slots, f.err = loadSlots(ctx, st, known, f.spend)
+	f.slots, f.err = loadSlots(readAhead(ctx, st, likely), st, known, f.spend)
 	return f
 }
 
@@ -133,7 +135,7 @@ func loadSlot(ctx context.Context, st store.Store, info store.Info) (*keyfile.Sl
 	if info.Size > keyfile.MaxSize {
 		return nil, fmt.Errorf("%s: %d bytes are too many: %w", info.Name.Path(), info.Size, format.ErrCorrupt)
 	}
-	raw, err := object.ReadNamed(ctx, st, info.Name, info.Size)
+	raw, err := readSlot(ctx, st, info)
 	if err != nil {
 		return nil, err
 	}

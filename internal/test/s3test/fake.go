@@ -41,6 +41,7 @@ type Fake struct {
 	all   map[string]*object
 	next  func(r *http.Request) Fault
 	seen  [3]uint64 // see Served
+	spans [][2]time.Time
 }
 
 type object struct {
@@ -73,9 +74,11 @@ func (f *Fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
+	begin := time.Now()
 	time.Sleep(f.Delay)
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.spans = append(f.spans, [2]time.Time{begin, time.Now()})
 	switch {
 	case r.Method == http.MethodDelete:
 		f.seen[2]++
@@ -193,6 +196,22 @@ func (f *Fake) list(w http.ResponseWriter, q url.Values) {
 	w.Header().Set("Content-Type", "application/xml")
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
 	_, _ = w.Write(data)
+}
+
+// Turns returns the largest number of requests that followed one another since it was called last: each came after the
+// answer to the one before.
+func (f *Fake) Turns() (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	slices.SortFunc(f.spans, func(a, b [2]time.Time) int { return a[1].Compare(b[1]) })
+	var last time.Time
+	for _, one := range f.spans {
+		if !one[0].Before(last) {
+			n, last = n+1, one[1]
+		}
+	}
+	f.spans = nil
+	return n
 }
 
 // Served returns how many requests came since it was called last: PUT and LIST, GET and HEAD, DELETE.
