@@ -94,8 +94,8 @@ func turns(t *testing.T, e *kit.Engine, fn func() error) int {
 
 // TestTurnsOfAnUnchangedBackup counts the operations that wait for one another: over a long line they decide how long
 // it takes. Opening: the config beside the key slots, two each. The session: its lease; the marks; the index. Then the
-// snapshots, which were read meanwhile, are listed once more, beside the packs. At the end the lease is renewed, the
-// snapshot stored, the lease renewed, and both leases removed.
+// snapshots, which were read meanwhile, are listed once more, beside the packs. At the end the snapshot is stored, the
+// lease renewed, and both leases removed.
 func TestTurnsOfAnUnchangedBackup(t *testing.T) {
 	dir := filepath.Join(testkit.RamDir(t), "src")
 	smallFiles(t, dir, 200)
@@ -127,7 +127,7 @@ func TestTurnsOfAnUnchangedBackup(t *testing.T) {
 			}
 		}
 		t.Log(n)
-		require.LessOrEqual(t, n, 10)
+		require.LessOrEqual(t, n, 9)
 	})
 }
 

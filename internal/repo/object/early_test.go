@@ -1,0 +1,95 @@
+package object_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/mem"
+	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
+)
+
+func put(t *testing.T, st store.Store, kind store.Kind, from, to int) {
+	t.Helper()
+	for i := from; i < to; i++ {
+		require.NoError(t, st.Put(t.Context(), store.Name{Kind: kind, ID: fmt.Sprintf("%064x", i)}, []byte("x")))
+	}
+}
+
+func count(ctx context.Context, t *testing.T, st store.Store, kind store.Kind) (n int) {
+	t.Helper()
+	for _, err := range object.Each(ctx, st, kind) {
+		require.NoError(t, err)
+		n++
+	}
+	return n
+}
+
+// TestEarlyListingsAreTakenOnce: what is put after them shows in the next listing.
+func TestEarlyListingsAreTakenOnce(t *testing.T) {
+	st := mem.New()
+	put(t, st, store.Index, 0, 3)
+	put(t, st, store.Snapshot, 0, 5)
+	put(t, st, store.Pack, 0, 5432) // several batches
+	e := object.ListEarly(t.Context(), st, store.Index, store.Pack, store.Snapshot)
+	defer e.Stop()
+	for range 2 { // each user has its own
+		ctx := e.In(t.Context(), store.Index, store.Snapshot)
+		require.Equal(t, 3, count(ctx, t, st, store.Index))
+		require.Equal(t, 5, count(ctx, t, st, store.Snapshot))
+		require.Zero(t, count(ctx, t, st, store.Mark), "it was not listed early")
+	}
+	ctx := e.In(t.Context(), store.Index, store.Pack)
+	none, err := object.NoPacks(ctx, st)
+	require.NoError(t, err)
+	require.False(t, none)
+	require.Equal(t, 5432, count(ctx, t, st, store.Pack))
+	put(t, st, store.Pack, 5432, 5433)
+	put(t, st, store.Index, 3, 4)
+	require.Equal(t, 5433, count(ctx, t, st, store.Pack))
+	require.Equal(t, 5433, count(e.In(t.Context(), store.Pack), t, st, store.Pack), "nobody else can take the packs")
+	require.Equal(t, 3, count(ctx, t, st, store.Index))
+	require.Equal(t, 4, count(ctx, t, st, store.Index))
+	var nothing *object.Early
+	nothing.Stop()
+	require.Equal(t, 4, count(nothing.In(t.Context(), store.Index), t, st, store.Index))
+}
+
+// TestEarlyListingsEnd: packs that nobody takes hold nothing up, and the error of a listing reaches who takes it.
+func TestEarlyListingsEnd(t *testing.T) {
+	st := mem.New()
+	put(t, st, store.Pack, 0, 9000)
+	e := object.ListEarly(t.Context(), st, store.Index, store.Pack)
+	e.Stop()
+	ctx := e.In(t.Context(), store.Pack)
+	for _, err := range object.Each(ctx, st, store.Pack) {
+		if err != nil {
+			require.ErrorIs(t, err, context.Canceled)
+		}
+	}
+	failure := errors.New("failure")
+	for _, kind := range []store.Kind{store.Index, store.Pack} {
+		odd := faultstore.Wrap(mem.New(), faultstore.Plan{At: 1, Kind: kind, Err: failure})
+		e := object.ListEarly(t.Context(), odd, store.Index, store.Pack)
+		var failed error
+		for _, err := range object.Each(e.In(t.Context(), kind), odd, kind) {
+			failed = err
+		}
+		require.ErrorIs(t, failed, failure)
+		if kind == store.Pack {
+			_, err := object.NoPacks(e.In(t.Context()), odd)
+			require.ErrorIs(t, err, failure)
+		}
+		e.Stop()
+	}
+	empty := object.ListEarly(t.Context(), mem.New(), store.Pack)
+	defer empty.Stop()
+	none, err := object.NoPacks(empty.In(t.Context()), st)
+	require.NoError(t, err)
+	require.True(t, none, "there was none when the listing began")
+}
