@@ -73,9 +73,9 @@ func (p *pruner) sweep(ctx context.Context, v *survey) error {
 	return nil
 }
 
-// acknowledged returns the marks that go after their packs. It reads the leases once more: a writer that began meanwhile
-// lists the index and the marks at the same time, so it may have seen the index as it was. Marks that it does not
-// acknowledge stay for the next prune, and the writer finds them.
+// acknowledged returns the marks that go after their packs. It reads the leases once more: a writer that began
+// meanwhile lists the index and the marks at the same time, so it may have seen the index as it was. Marks that it
+// does not acknowledge stay for the next prune, and the writer finds them.
 func (p *pruner) acknowledged(ctx context.Context, v *survey, what removal) ([]store.Name, error) {
 	if len(what.packs)+len(v.absent()) == 0 {
 		return what.marks, nil // nothing was removed

@@ -160,8 +160,8 @@ var wideWorlds = map[string]bounds{
 	"late":        {writers: 2, prunes: 1, ticks: 5, crashes: 1, late: 2, forgets: 1, parents: true},
 	"unreadable mark": {writers: 2, prunes: 2, ticks: 3, tickLength: 2, crashes: 2, forgets: 2, torn: 3, parents: true,
 		repack: true, lag: true, hold: true},
-	"early and quick": {writers: 2, prunes: 2, ticks: 2, tickLength: 4, crashes: 1, forgets: 3, parents: true, repack: true,
-		tight: true, quick: true, early: true},
+	"early and quick": {writers: 2, prunes: 2, ticks: 2, tickLength: 4, crashes: 1, forgets: 3, parents: true,
+		repack: true, tight: true, quick: true, early: true},
 	"all together": {writers: 2, prunes: 2, ticks: 4, crashes: 2, late: 1, forgets: 3, parents: true,
 		repack: true, lag: true, tight: true},
 }

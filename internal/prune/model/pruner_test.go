@@ -291,8 +291,8 @@ func (b *bounds) sweep(s state, i int, next succ) {
 	}
 }
 
-// lookAgain makes the prune read the leases once more: a mark that a writer does not acknowledge stays, since that writer
-// may have read the index before.
+// lookAgain makes the prune read the leases once more: a mark that a writer does not acknowledge stays, since that
+// writer may have read the index before.
 func (p *pruner) lookAgain(b *bounds) {
 	if p.pc = pUnmark; b.early && b.reread && p.ripe != 0 {
 		p.again, p.pc = true, pLeases

@@ -240,9 +240,9 @@ func (b *bounds) reliable(s *state, i, p int) bool {
 	return true
 }
 
-// publish is the end of a backup: renew the lease, put the snapshot, and see whether the lease was there all the time. A
-// writer that was quick by its own clock, which may be wrong, does not renew the lease before. Afterwards it may look
-// whether its next name is fenced, and remove its lease meanwhile, instead of renewing it.
+// publish is the end of a backup: renew the lease, put the snapshot, and see whether the lease was there all the
+// time. A writer that was quick by its own clock, which may be wrong, does not renew the lease before. Afterwards it
+// may look whether its next name is fenced, and remove its lease meanwhile, instead of renewing it.
 func (b *bounds) publish(s state, i int, next succ) {
 	w := &s.w[i]
 	id := string(rune('A' + i))

@@ -44,8 +44,8 @@ type Cache struct {
 	InUse      bool      `json:"in_use"`
 }
 
-// LastAt returns the ID of the repository that was opened at a location last, by the records in the folder of all caches;
-// "": unknown.
+// LastAt returns the ID of the repository that was opened at a location last, by the records in the folder of all
+// caches; "": unknown.
 func LastAt(dir, location string) (id string) {
 	entries, err := os.ReadDir(dir)
 	if dir == "" || err != nil {
@@ -53,6 +53,9 @@ func LastAt(dir, location string) (id string) {
 	}
 	var last time.Time
 	for _, e := range entries {
+		if !e.IsDir() || !isRepository(e.Name()) {
+			continue
+		}
 		path := filepath.Join(dir, e.Name(), openedName)
 		if info, err := os.Lstat(path); err == nil && info.ModTime().After(last) && read(path) == location {
 			id, last = e.Name(), info.ModTime()

@@ -79,6 +79,9 @@ func TestList(t *testing.T) {
 	require.Less(t, time.Since(list(t, dir)[0].Used), time.Minute)
 	caches.Opened(folder, "smb://nas/share")
 	require.False(t, list(t, dir)[0].Gone(), "a server that is away proves nothing")
+	require.Equal(t, filepath.Base(folder), caches.LastAt(dir, "smb://nas/share"))
+	require.Empty(t, caches.LastAt(dir, t.TempDir()))
+	require.Empty(t, caches.LastAt("", at))
 	caches.Opened(filepath.Join(dir, "missing"), at)
 	require.NoDirExists(t, filepath.Join(dir, "missing"))
 }

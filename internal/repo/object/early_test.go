@@ -14,14 +14,14 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
 )
 
-func put(t *testing.T, st store.Store, kind store.Kind, from, to int) {
+func storeFiles(t *testing.T, st store.Store, kind store.Kind, from, to int) {
 	t.Helper()
 	for i := from; i < to; i++ {
 		require.NoError(t, st.Put(t.Context(), store.Name{Kind: kind, ID: fmt.Sprintf("%064x", i)}, []byte("x")))
 	}
 }
 
-func count(ctx context.Context, t *testing.T, st store.Store, kind store.Kind) (n int) {
+func listed(ctx context.Context, t *testing.T, st store.Store, kind store.Kind) (n int) {
 	t.Helper()
 	for _, err := range object.Each(ctx, st, kind) {
 		require.NoError(t, err)
@@ -33,37 +33,37 @@ func count(ctx context.Context, t *testing.T, st store.Store, kind store.Kind) (
 // TestEarlyListingsAreTakenOnce: what is put after them shows in the next listing.
 func TestEarlyListingsAreTakenOnce(t *testing.T) {
 	st := mem.New()
-	put(t, st, store.Index, 0, 3)
-	put(t, st, store.Snapshot, 0, 5)
-	put(t, st, store.Pack, 0, 5432) // several batches
+	storeFiles(t, st, store.Index, 0, 3)
+	storeFiles(t, st, store.Snapshot, 0, 5)
+	storeFiles(t, st, store.Pack, 0, 5432) // several batches
 	e := object.ListEarly(t.Context(), st, store.Index, store.Pack, store.Snapshot)
 	defer e.Stop()
 	for range 2 { // each user has its own
 		ctx := e.In(t.Context(), store.Index, store.Snapshot)
-		require.Equal(t, 3, count(ctx, t, st, store.Index))
-		require.Equal(t, 5, count(ctx, t, st, store.Snapshot))
-		require.Zero(t, count(ctx, t, st, store.Mark), "it was not listed early")
+		require.Equal(t, 3, listed(ctx, t, st, store.Index))
+		require.Equal(t, 5, listed(ctx, t, st, store.Snapshot))
+		require.Zero(t, listed(ctx, t, st, store.Mark), "it was not listed early")
 	}
 	ctx := e.In(t.Context(), store.Index, store.Pack)
 	none, err := object.NoPacks(ctx, st)
 	require.NoError(t, err)
 	require.False(t, none)
-	require.Equal(t, 5432, count(ctx, t, st, store.Pack))
-	put(t, st, store.Pack, 5432, 5433)
-	put(t, st, store.Index, 3, 4)
-	require.Equal(t, 5433, count(ctx, t, st, store.Pack))
-	require.Equal(t, 5433, count(e.In(t.Context(), store.Pack), t, st, store.Pack), "nobody else can take the packs")
-	require.Equal(t, 3, count(ctx, t, st, store.Index))
-	require.Equal(t, 4, count(ctx, t, st, store.Index))
+	require.Equal(t, 5432, listed(ctx, t, st, store.Pack))
+	storeFiles(t, st, store.Pack, 5432, 5433)
+	storeFiles(t, st, store.Index, 3, 4)
+	require.Equal(t, 5433, listed(ctx, t, st, store.Pack))
+	require.Equal(t, 5433, listed(e.In(t.Context(), store.Pack), t, st, store.Pack), "no other user can take the packs")
+	require.Equal(t, 3, listed(ctx, t, st, store.Index))
+	require.Equal(t, 4, listed(ctx, t, st, store.Index))
 	var nothing *object.Early
 	nothing.Stop()
-	require.Equal(t, 4, count(nothing.In(t.Context(), store.Index), t, st, store.Index))
+	require.Equal(t, 4, listed(nothing.In(t.Context(), store.Index), t, st, store.Index))
 }
 
-// TestEarlyListingsEnd: packs that nobody takes hold nothing up, and the error of a listing reaches who takes it.
+// TestEarlyListingsEnd: packs that are not taken hold nothing up, and the error of a listing reaches who takes it.
 func TestEarlyListingsEnd(t *testing.T) {
 	st := mem.New()
-	put(t, st, store.Pack, 0, 9000)
+	storeFiles(t, st, store.Pack, 0, 9000)
 	e := object.ListEarly(t.Context(), st, store.Index, store.Pack)
 	e.Stop()
 	ctx := e.In(t.Context(), store.Pack)

@@ -30,8 +30,8 @@ func (f Info) Older(than Info) int {
 	return cmp.Or(f.Modified.Compare(than.Modified), f.ID.Compare(than.ID))
 }
 
-// Each lists the files of a kind as Files does, in any order, without those whose names are no IDs. It ends with the first
-// error.
+// Each lists the files of a kind as Files does, in any order, without those whose names are no IDs. It ends with the
+// first error.
 func Each(ctx context.Context, st store.Store, kind store.Kind) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		for f, err := range Files(ctx, st, kind) {

@@ -56,9 +56,9 @@ func TestOperationsForTheLastSnapshot(t *testing.T) {
 	}
 }
 
-// TestTheLastSnapshotOfAFencedWriter: a prune fences a writer off before its snapshot is stored, or the lease expires by
-// the clock of the target while it is. The writer notices both afterwards, and takes the snapshot back if something is
-// gone.
+// TestTheLastSnapshotOfAFencedWriter: a prune fences a writer off before its snapshot is stored, or the lease
+// expires by the clock of the target while it is. The writer notices both afterwards, and takes the snapshot back if
+// something is gone.
 func TestTheLastSnapshotOfAFencedWriter(t *testing.T) {
 	for what, harm := range map[string]func(t *testing.T, st *during){
 		"fenced":           func(t *testing.T, st *during) { fenceOff(t, st.Store) },

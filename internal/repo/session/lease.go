@@ -289,7 +289,8 @@ func (l *writerLease) unfenced(ctx context.Context) bool {
 	return true
 }
 
-// leave stops renewing and begins to remove the lease. A prune that then lists the leases lists the snapshots afterwards.
+// leave stops renewing and begins to remove the lease. A prune that then lists the leases lists the snapshots
+// afterwards.
 func (l *writerLease) leave(ctx context.Context) {
 	l.stop()
 	<-l.done
@@ -337,9 +338,9 @@ func (l *writerLease) end(ctx context.Context) error {
 	return err
 }
 
-// verifyBeforePublish renews the lease, unless the last snapshot of a quick session follows, and verifies that everything the snapshot relies
-// on exists. If the lease was lost, a prune may have removed packs that this session found in the index, so all packs
-// are checked. It returns how many lapses of the lease that covers.
+// verifyBeforePublish renews the lease, unless the last snapshot of a quick session follows, and verifies that
+// everything the snapshot relies on exists. If the lease was lost, a prune may have removed packs that this session
+// found in the index, so all packs are checked. It returns how many lapses of the lease that covers.
 func (s *Session) verifyBeforePublish(ctx context.Context, last bool) (lapses int, err error) {
 	if s.opt.DryRun {
 		return 0, nil
@@ -364,11 +365,11 @@ func (s *Session) verifyBeforePublish(ctx context.Context, last bool) (lapses in
 	}
 }
 
-// verifyAfterPublish runs when the snapshot is stored. A prune fences the next name of a writer that it treats as dead
-// before it lists the snapshots. So if nothing has that name, every prune that counts the writer as dead sees the
-// snapshot. For the last snapshot the writer looks at the name, where the store can say that, and removes its lease
-// meanwhile. Otherwise it renews its lease, which takes the name. If the name is fenced, the packs are checked again, and
-// the snapshot is deleted when one is missing.
+// verifyAfterPublish runs when the snapshot is stored. A prune fences the next name of a writer that it treats as
+// dead before it lists the snapshots. So if nothing has that name, every prune that counts the writer as dead sees
+// the snapshot. For the last snapshot the writer looks at the name, where the store can say that, and removes its
+// lease meanwhile. Otherwise it renews its lease, which takes the name. If the name is fenced, the packs are checked
+// again, and the snapshot is deleted when one is missing.
 func (s *Session) verifyAfterPublish(ctx context.Context, name store.Name, lapses int, last bool) error {
 	if s.opt.DryRun {
 		return nil

@@ -56,7 +56,8 @@ type Target struct {
 	Unfinished func()
 	// PutBack writes index segments for packs that no segment names. It may be nil.
 	PutBack func(context.Context) error
-	// Killed reports whether a writer of this machine has ended, by the first part of the name of its lease; nil: unknown.
+	// Killed reports whether a writer of this machine has ended, by the first part of the name of its lease; nil:
+	// unknown.
 	Killed func(writer string) bool
 	// Published is called with the file of a snapshot after it was published. It may be nil.
 	Published func(id format.ID, sealed []byte)
@@ -187,10 +188,10 @@ func (s *Session) begin() error {
 	return nil
 }
 
-// listEarly lists what a session needs at once, in one turn. A prune looks at the leases once more before it removes a
-// mark, so that index and snapshots need not be listed after the marks: what the prune has removed by then was gone when
-// this writer put its lease, or its mark is still there. That look must see the lease, so listings must be coherent. A
-// prune itself lists everything in the order of its proof.
+// listEarly lists what a session needs at once, in one turn. A prune looks at the leases once more before it removes
+// a mark, so that index and snapshots need not be listed after the marks: what the prune has removed by then was
+// gone when this writer put its lease, or its mark is still there. That look must see the lease, so listings must be
+// coherent. A prune itself lists everything in the order of its proof.
 func (s *Session) listEarly() {
 	if s.opt.Task == PruneTask || !store.Coherent(s.st) {
 		return

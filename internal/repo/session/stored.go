@@ -78,8 +78,8 @@ const (
 	listingCost = 12
 )
 
-// unlisted returns those of the stored files that a listing does not show in their size. Where a listing costs more than
-// a look at each file, these are all. One request more than needed is no cost.
+// unlisted returns those of the stored files that a listing does not show in their size. Where a listing costs more
+// than a look at each file, these are all. One request more than needed is no cost.
 func (s *Session) unlisted(ctx context.Context, packs, segments []storedFile) (_, _ []storedFile, err error) {
 	there, files := s.named.Load(), len(packs)+len(segments)
 	pages := 1 + (int(there)+files)/inListing

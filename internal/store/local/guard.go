@@ -34,7 +34,8 @@ type witness struct {
 	config fileID
 	packs  folderID // zero: it did not exist
 	stable bool     // the file system keeps inode numbers
-	// localLeases: leases lie on a file system that only this kernel has mounted. A crash of the kernel ends every writer.
+	// localLeases: leases lie on a file system that only this kernel has mounted. A crash of the kernel ends every
+	// writer.
 	localLeases bool
 }
 
@@ -190,8 +191,8 @@ func (s *Store) EndsWithProcess() bool {
 // Coherent reports whether only this kernel has the file system mounted.
 func (s *Store) Coherent() bool { return s.EndsWithProcess() }
 
-// Unfenced looks whether nothing has the name of a lease. Where other kernels have the file system mounted, this one may
-// answer from memory.
+// Unfenced looks whether nothing has the name of a lease. Where other kernels have the file system mounted, this one
+// may answer from memory.
 func (s *Store) Unfenced(ctx context.Context, name store.Name) (time.Time, error) {
 	if !s.Coherent() {
 		return time.Time{}, errors.ErrUnsupported

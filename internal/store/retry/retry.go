@@ -17,8 +17,8 @@ type Policy struct {
 	Attempts int           // at most, including the first; below 1 counts as 1
 	First    time.Duration // wait before the second attempt; it doubles from there
 	Max      time.Duration // longest wait; 0: no limit
-	// Notify, if set, is called once for an outage with what failed first, and why. Back is called at the end. Both run in
-	// the goroutine of an operation.
+	// Notify, if set, is called once for an outage with what failed first, and why. Back is called at the end. Both
+	// run in the goroutine of an operation.
 	Notify func(what string, err error)
 	Back   func()
 }

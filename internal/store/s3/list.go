@@ -45,8 +45,8 @@ func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info,
 	}
 }
 
-// Together lists kinds with one request for each 1,000 objects of the folders from that of the first kind to that of the
-// last. A server lists keys in their order.
+// Together lists kinds with one request for each 1,000 objects of the folders from that of the first kind to that of
+// the last. A server lists keys in their order.
 func (s *Store) Together() store.Lister {
 	return func(ctx context.Context, kinds ...store.Kind) iter.Seq2[store.Info, error] {
 		return func(yield func(store.Info, error) bool) {

@@ -65,6 +65,14 @@ func testFence(t *testing.T, st store.Store) {
 		require.Equal(t, listed.Name == fenced, listed.Fence)
 	}
 	require.Equal(t, map[store.Name]int64{fenced: 0, stored: 1}, list(t, st, store.Lease), "no temporary file is left")
+	if _, err := store.Unfenced(t.Context(), st, fenced); !errors.Is(err, errors.ErrUnsupported) {
+		require.ErrorIs(t, err, store.ErrFenced)
+		_, err = store.Unfenced(t.Context(), st, stored)
+		require.ErrorIs(t, err, store.ErrExists)
+		at, err := store.Unfenced(t.Context(), st, leaseName(3))
+		require.NoError(t, err)
+		require.WithinDuration(t, info.Modified, at, time.Minute)
+	}
 	require.NoError(t, st.Delete(t.Context(), fenced))
 	require.ErrorIs(t, st.Delete(t.Context(), fenced), store.ErrNotExist)
 	_, err = st.PutNew(t.Context(), fenced, []byte("y"))
