@@ -55,6 +55,9 @@ func (s *Session) LostPacks(ctx context.Context) ([]format.ID, error) {
 		_, had := expected[info.ID]
 		strays = strays || !had && info.Modified.Before(s.lease.began)
 	}
+	s.checkedMu.Lock()
+	s.listed = there
+	s.checkedMu.Unlock()
 	if strays {
 		if err := s.putBack(ctx); err != nil {
 			return nil, err
@@ -120,6 +123,7 @@ func (s *Session) MarkDamaged(ctx context.Context, packs []format.ID) error {
 		return known
 	})
 	clear(s.checked)
+	s.listed = nil
 	s.checkedMu.Unlock()
 	if len(packs) == 0 {
 		return nil
@@ -213,6 +217,7 @@ func (s *Session) StopUsing(packs ...format.ID) {
 		}
 	}
 	clear(s.checked)
+	s.listed = nil
 }
 
 // ReliedOnLost returns those of the lost packs that no mark obeyed by the session names, and all packs that were found

@@ -82,6 +82,7 @@ type Session struct {
 	checkedMu sync.Mutex
 	doomed    map[format.ID]struct{} // packs that marks name, and excluded ones
 	checked   map[format.ID]bool     // packs of the index: whether they are doomed
+	listed    map[format.ID]int64    // size of each pack of the listing of LostPacks; nil: there is none
 	excluded  []format.ID            // packs that were found missing or unreadable since the session began
 	unmarked  bool                   // of a dry run: there are doomed packs that no mark names
 
@@ -317,16 +318,18 @@ func (s *Session) Claim(ids []format.ID, fresh []bool) error {
 }
 
 // unusable reports whether the snapshot must not rely on a pack of the index: it is doomed, or the target does not hold
-// it in the size that the index names. A pack is checked once per session, and only if the session would rely on it.
+// it in the size that the index names, by the listing of LostPacks or by a look. A pack is checked once per session, and
+// only if the session would rely on it.
 // Its lost blobs are then stored again, which also repairs older snapshots.
 func (s *Session) unusable(ctx context.Context, info *blobindex.PackInfo) (gone bool, err error) {
 	s.checkedMu.Lock()
 	bad, seen := s.checked[info.ID]
+	size, listed := s.listed[info.ID]
 	s.checkedMu.Unlock()
 	if seen {
 		return bad, nil
 	}
-	if !s.opt.DryRun {
+	if whole := listed && size == int64(info.Size); !whole && !s.opt.DryRun {
 		if gone, err = s.lacks(ctx, *info); err != nil {
 			return false, err
 		}
