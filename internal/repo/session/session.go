@@ -318,9 +318,8 @@ func (s *Session) Claim(ids []format.ID, fresh []bool) error {
 }
 
 // unusable reports whether the snapshot must not rely on a pack of the index: it is doomed, or the target does not hold
-// it in the size that the index names, by the listing of LostPacks or by a look. A pack is checked once per session, and
-// only if the session would rely on it.
-// Its lost blobs are then stored again, which also repairs older snapshots.
+// it in the size that the index names, by the listing of LostPacks or by a look. A pack is checked once per session,
+// and only if the session would rely on it. Its lost blobs are then stored again, which also repairs older snapshots.
 func (s *Session) unusable(ctx context.Context, info *blobindex.PackInfo) (gone bool, err error) {
 	s.checkedMu.Lock()
 	bad, seen := s.checked[info.ID]
