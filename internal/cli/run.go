@@ -78,12 +78,12 @@ func (a *app) prioritize(pid int, p iopolicy.Policy) error {
 // run runs a program. It does not turn off the fetching of dataless files (priority.FetchNothing): the program is
 // another one and may need them.
 func (a *app) run(ctx context.Context, p iopolicy.Policy, argv []string) error {
-	var running int // process
+	var running *priority.Process // keeps the state that a term began with
 	var known *throttle.Announcement
 	job := control.NewJob(p, control.Means{
 		Show: func() control.Status { return control.Status{Job: "run"} },
 		Apply: func(p iopolicy.Policy) ([]string, error) {
-			applied, err := priority.ApplyTo(running, p)
+			applied, err := running.Apply(p)
 			if err == nil {
 				known.SetPolicy(p)
 			}
@@ -97,7 +97,11 @@ func (a *app) run(ctx context.Context, p iopolicy.Policy, argv []string) error {
 		for _, note := range applied.Notes {
 			a.print.Note(note)
 		}
-		running, known = pid, a.announce(pid, p)
+		known = a.announce(pid, p)
+		var err error
+		if running, err = priority.Other(pid); err != nil {
+			return nil // it has ended
+		}
 		stop, _ = a.serve(ctx, job)
 		return nil
 	}
