@@ -176,8 +176,12 @@ func (p *Place) Create(ctx context.Context, sources *unlock.Sources, opt repo.In
 	}
 	opt.Open = p.openOptions()
 	r, made, err := repo.Init(ctx, st, opt)
-	if err == nil {
+	switch {
+	case err == nil:
 		p.usesCache(r)
+	case errors.Is(err, store.ErrNoSpace): // there are no snapshots to forget
+		err = &store.Problem{What: "no space left for a repository at " + at.String(),
+			Do: "free some space there, or choose another place, and " + store.RunAgain, Kinds: []error{store.ErrNoSpace}}
 	}
 	return r, made, err //nolint:wrapcheck // it says what failed
 }

@@ -6,11 +6,19 @@ import (
 	"net"
 	"os"
 	"strings"
+	"unicode"
 )
 
-// FreeSpace is what to do first about a full target.
-const FreeSpace = "free some space, with 'tidemark forget --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --prune' " +
-	"for example"
+// FreeSpace returns what to do first about a full target. The command names the repository: another one may be the
+// default. The word REPOSITORY stands for a location that would need quotes.
+func FreeSpace(location string) string {
+	odd := func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(`'"$&;()<>|*?\`, r) }
+	if strings.ContainsFunc(location, odd) {
+		location = "REPOSITORY"
+	}
+	return "free some space, with 'tidemark forget --repo " + location +
+		" --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --prune' for example"
+}
 
 // RunAgain is what a person does who has done what a Problem says. The service says instead that it tries again.
 const RunAgain = "run the command again"

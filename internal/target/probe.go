@@ -121,7 +121,7 @@ func (p *prober) end(err error) error {
 	var known *store.Problem
 	switch {
 	case errors.Is(err, store.ErrNoSpace):
-		remedy = store.FreeSpace + ", or raise the quota, and check again"
+		remedy = "free some space, or raise the quota, and check again"
 	case p.share && errors.As(err, &known) && known.Do != "":
 		remedy = known.Do
 	case errors.Is(err, store.ErrDenied):

@@ -39,7 +39,7 @@ func (s *Store) explain(ctx context.Context, err error) error {
 		return &store.Problem{
 			What: store.ErrNoSpace.Error(), Cause: err,
 			Do: fmt.Sprintf("%s, or move %s to a larger disk, and run the command again; what was stored so far is kept and "+
-				"not sent twice", store.FreeSpace, s.root),
+				"not sent twice", store.FreeSpace(s.root), s.root),
 			Kinds: []error{store.ErrNoSpace},
 		}
 	case unix.EROFS:

@@ -345,7 +345,7 @@ func TestNoSpaceSaysWhatToDo(t *testing.T) {
 	err = st.Put(t.Context(), pack(1), make([]byte, 4<<20))
 	require.ErrorIs(t, err, store.ErrNoSpace)
 	require.ErrorContains(t, err, "larger disk")
-	require.ErrorContains(t, err, "tidemark forget --keep-daily 7 ")
+	require.ErrorContains(t, err, "tidemark forget --repo "+filepath.Join(mount, "repo")+" --keep-daily 7 ")
 	for _, p := range tree(t, mount) {
 		require.NotContains(t, p, local.TempPrefix, "the temporary file still takes the space")
 	}
@@ -430,7 +430,7 @@ func TestSuspendedWriterMayTryAgain(t *testing.T) {
 func TestExplain(t *testing.T) {
 	st, root := create(t)
 	const again = " and run the command again"
-	full := ": free some space, with 'tidemark forget --keep-daily 7 --keep-weekly 5 " +
+	full := ": free some space, with 'tidemark forget --repo " + root + " --keep-daily 7 --keep-weekly 5 " +
 		"--keep-monthly 12 --prune' for example, or move " + root + " to a larger disk," +
 		again + "; what was stored so far is kept and not sent twice"
 	denied := ": run as the user who owns " + root + ", or grant this user access to it"

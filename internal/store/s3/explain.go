@@ -81,7 +81,8 @@ func (s *Store) refusal(a minio.ErrorResponse) *store.Problem {
 		return &store.Problem{What: host + " does not have the storage class " + s.class,
 			Do: "correct --s3-class", Kinds: []error{store.ErrDenied}}
 	case "QuotaExceeded", "XMinioStorageFull", "InsufficientStorage", "StorageFull", "XMinioAdminBucketQuotaExceeded":
-		return &store.Problem{What: "no space left at " + where, Do: store.FreeSpace + ", or raise the quota, " + goOn,
+		return &store.Problem{What: "no space left at " + where,
+			Do:    store.FreeSpace(where) + ", or raise the quota, " + goOn,
 			Kinds: []error{store.ErrNoSpace}}
 	case "BadDigest", "XAmzContentSHA256Mismatch", "IncompleteBody", "InvalidDigest":
 		return &store.Problem{What: "data changed on the way to " + host,
@@ -101,7 +102,7 @@ func (s *Store) refusal(a minio.ErrorResponse) *store.Problem {
 			Do:    "allow these keys to list the bucket, and to get, put and delete its objects",
 			Kinds: []error{store.ErrDenied}}
 	case a.StatusCode == http.StatusInsufficientStorage:
-		return &store.Problem{What: "no space left at " + where, Do: store.FreeSpace + ", " + goOn,
+		return &store.Problem{What: "no space left at " + where, Do: store.FreeSpace(where) + ", " + goOn,
 			Kinds: []error{store.ErrNoSpace}}
 	case a.StatusCode >= http.StatusInternalServerError, a.StatusCode == http.StatusTooManyRequests,
 		a.StatusCode == http.StatusRequestTimeout, a.Code == "RequestTimeout":

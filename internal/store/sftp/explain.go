@@ -37,7 +37,7 @@ func (s *Store) orFull(c *channel, n int, err error) error {
 	if unknown != nil || disk.Frsize*disk.Bavail > uint64(n)+spare {
 		return err
 	}
-	return &store.Problem{What: "no space left at " + s.Location(), Do: store.FreeSpace + ", " + goOn,
+	return &store.Problem{What: "no space left at " + s.Location(), Do: store.FreeSpace(s.Location()) + ", " + goOn,
 		Kinds: []error{store.ErrNoSpace}}
 }
 

@@ -91,12 +91,12 @@ func (s *Store) refusal(err error) *store.Problem {
 	case session.StatusDiskFull:
 		return &store.Problem{
 			What: "no space left on the disk of " + where,
-			Do:   store.FreeSpace + ", or give it a larger disk, " + goOn, Kinds: []error{store.ErrNoSpace},
+			Do:   store.FreeSpace(where) + ", or give it a larger disk, " + goOn, Kinds: []error{store.ErrNoSpace},
 		}
 	case session.StatusQuotaExceeded, session.StatusDiskQuotaExceeded:
 		return &store.Problem{
 			What: "the quota of this user is used up at " + where,
-			Do:   "raise it on the server, or " + store.FreeSpace + ", " + goOn, Kinds: []error{store.ErrNoSpace},
+			Do:   "raise it on the server, or " + store.FreeSpace(where) + ", " + goOn, Kinds: []error{store.ErrNoSpace},
 		}
 	case session.StatusWriteProtected:
 		return &store.Problem{

@@ -30,7 +30,7 @@ func TestSentences(t *testing.T) {
 			fmt.Errorf("%w: %w", session.ErrDropped, io.EOF), store.ErrGone,
 		},
 		"no space left on the disk of smb://me@nas/backup/laptop (An operation failed because the disk was full): free " +
-			"some space, with 'tidemark forget --keep-daily 7 --keep-weekly 5 " +
+			"some space, with 'tidemark forget --repo smb://me@nas/backup/laptop --keep-daily 7 --keep-weekly 5 " +
 			"--keep-monthly 12 --prune' for example, or give it a larger disk, " + kept: {
 			code(session.StatusDiskFull), store.ErrNoSpace,
 		},
@@ -51,7 +51,8 @@ func TestSentences(t *testing.T) {
 	// In brackets stands the library's name of the status, which may change.
 	for status, want := range map[uint32][2]string{
 		session.StatusQuotaExceeded: {"the quota of this user is used up at smb://me@nas/backup/laptop",
-			"raise it on the server, or free some space, with 'tidemark forget --keep-daily 7 --keep-weekly 5 " +
+			"raise it on the server, or free some space, with 'tidemark forget --repo smb://me@nas/backup/laptop " +
+				"--keep-daily 7 --keep-weekly 5 " +
 				"--keep-monthly 12 --prune' for example, " + kept},
 		session.StatusWriteProtected: {"smb://me@nas/backup/laptop is read-only",
 			"allow writing: on the share, and to the server's disk"},
