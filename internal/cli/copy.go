@@ -73,7 +73,7 @@ func (a *app) copy(ctx context.Context, f *copyFlags, refs []string) (err error)
 	source := a.source()
 	from, err := source.Open(ctx)
 	if err != nil {
-		return err
+		return ofSource(err)
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
 	to, err := a.open(ctx)

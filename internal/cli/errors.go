@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/browse"
@@ -99,6 +100,29 @@ func isOptionError(err error) bool {
 	return errors.As(err, &one) || errors.Is(err, options.ErrConflict) || errors.Is(err, options.ErrValue)
 }
 
+// sourceError is an error of the repository of --from-repo. It names the options for that one.
+type sourceError struct{ err error }
+
+// ofSource returns an error of the repository of --from-repo; nil for nil.
+func ofSource(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &sourceError{err}
+}
+
+// Error implements error.
+func (e *sourceError) Error() string { return forSource(e.err.Error()) }
+
+// Unwrap returns the error of the repository.
+func (e *sourceError) Unwrap() error { return e.err }
+
+// forSource names the options for the keys of --from-repo in place of those for --repo.
+func forSource(text string) string {
+	return strings.NewReplacer("--password-", "--from-password-", "--key-file", "--from-key-file", "TIDEMARK_PASSWORD",
+		"TIDEMARK_FROM_PASSWORD").Replace(text)
+}
+
 // message returns the text of an error. An interrupt is reported once, not for each operation that noticed it.
 func message(err error) string {
 	var program *programError
@@ -117,7 +141,11 @@ func message(err error) string {
 		return errInterrupted.Error()
 	case exitWrongKey:
 		if errors.Is(err, repo.ErrWrongKey) {
-			return err.Error() + "; check --password-file, --password-command, TIDEMARK_PASSWORD and --key-file"
+			advice := "; check --password-file, --password-command, TIDEMARK_PASSWORD and --key-file"
+			if source := (*sourceError)(nil); errors.As(err, &source) {
+				advice = forSource(advice)
+			}
+			return err.Error() + advice
 		}
 	}
 	return err.Error()

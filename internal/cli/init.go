@@ -100,7 +100,8 @@ func (a *app) model(ctx context.Context, same bool) (*repo.Repository, error) {
 	case !same:
 		return nil, nil
 	}
-	return a.source().Open(ctx)
+	r, err := a.source().Open(ctx)
+	return r, ofSource(err)
 }
 
 // dryRunInit does what create does, up to the first write.
