@@ -32,7 +32,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 			"--s3-region eu-west-9"},
 		"no bucket":     {s3test.Fault{Status: 404, Code: "NoSuchBucket"}, store.ErrGone, "correct its name"},
 		"archived":      {s3test.Fault{Status: 403, Code: "InvalidObjectState"}, store.ErrDenied, "from the archive"},
-		"full":          {s3test.Fault{Status: 507, Code: "QuotaExceeded"}, store.ErrNoSpace, "forget --keep-daily 7 "},
+		"full":          {s3test.Fault{Status: 507, Code: "QuotaExceeded"}, store.ErrNoSpace, "tidemark forget --repo s3://"},
 		"unconditional": {s3test.Fault{Status: 501, Code: "NotImplemented"}, nil, "conditional writes"},
 	} {
 		t.Run(code, func(t *testing.T) {
