@@ -148,8 +148,8 @@ bench-trace:            ## docs/pictures/trace.svg: slot grants beside programs 
 screens:                ## what a person sees in a terminal, captured and tested: bin/screens; needs tmux and a quiet machine
 	TIDEMARK_SCREENS=$(CURDIR)/bin/screens $(GO) test -count 1 -v ./internal/test/screens
 
-screens-picture:        ## docs/pictures/screens.svg: some of these screens; needs tmux
-	TIDEMARK_PICTURE=$(CURDIR)/docs/pictures/screens.svg $(GO) test -count 1 -run TestPicture ./internal/test/screens
+screens-picture:        ## docs/screens.svg: some of these screens; needs tmux
+	TIDEMARK_PICTURE=$(CURDIR)/docs/screens.svg $(GO) test -count 1 -run TestPicture ./internal/test/screens
 
 systemd:                ## the service under a real systemd, in namespaces; needs root and debootstrap
 	.ci/systemd

@@ -26,18 +26,12 @@ func recorded(t *testing.T) []line {
 	return all
 }
 
-// screens is drawn from what a terminal showed: see internal/test/screens.
-const screens = "screens.svg"
-
 // TestPicturesAreThoseOfTheirEvents holds the pictures of the documents to what was recorded beside them.
 func TestPicturesAreThoseOfTheirEvents(t *testing.T) {
 	all, err := filepath.Glob(filepath.Join(root, Folder, "*.svg"))
 	require.NoError(t, err)
 	require.NotEmpty(t, all)
 	for _, file := range all {
-		if filepath.Base(file) == screens {
-			continue
-		}
 		want, err := os.ReadFile(file)
 		require.NoError(t, err)
 		got, err := Redraw(filepath.Dir(file), strings.TrimSuffix(filepath.Base(file), ".svg"))
