@@ -76,8 +76,8 @@ Back up again with: %s
 	switch {
 	case err != nil:
 	case s.Cron != "":
-		_, err = fmt.Fprintf(w, "Back up by the schedule: add this line with 'crontab -e'; each 5 minutes it "+
-			"runs what is due:\n  %s\n", human.Printable(s.Cron))
+		_, err = fmt.Fprintf(w, "Back up by the schedule: this line, added with 'crontab -e',\n"+
+			"runs what is due every 5 minutes:\n  %s\n", human.Printable(s.Cron))
 	case s.Scheduled:
 		_, err = io.WriteString(w, "Back up by the schedule with: tidemark service install\n")
 	}
