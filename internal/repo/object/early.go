@@ -80,8 +80,12 @@ func (e *Early) list(ctx context.Context, from iter.Seq2[store.Info, error], kin
 			end(0, err)
 			return
 		}
+		if !slices.Contains(kinds, info.Name.Kind) { // what is short of some files must not pass for a list
+			end(0, fmt.Errorf("list %v: the target lists %s after the other folders, in no order", kinds, info.Name))
+			return
+		}
 		end(info.Name.Kind, nil)
-		if len(kinds) == 0 || !e.add(ctx, info) {
+		if !e.add(ctx, info) {
 			break
 		}
 	}

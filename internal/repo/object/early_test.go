@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -60,6 +61,21 @@ func TestEarlyListingsAreTakenOnce(t *testing.T) {
 	require.Equal(t, 4, listed(nothing.In(t.Context(), store.Index), t, st, store.Index))
 }
 
+// unordered is a store that lists a file of the first kind after one of the second.
+type unordered struct{ *mem.Store }
+
+func (*unordered) Together() store.Lister {
+	return func(_ context.Context, kinds ...store.Kind) iter.Seq2[store.Info, error] {
+		return func(yield func(store.Info, error) bool) {
+			for _, kind := range []store.Kind{kinds[0], kinds[1], kinds[0]} {
+				if !yield(store.Info{Name: store.Name{Kind: kind, ID: fmt.Sprintf("%064x", 1)}}, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // TestEarlyListingsEnd: packs that are not taken hold nothing up, and the error of a listing reaches who takes it.
 func TestEarlyListingsEnd(t *testing.T) {
 	st := mem.New()
@@ -87,6 +103,13 @@ func TestEarlyListingsEnd(t *testing.T) {
 		}
 		e.Stop()
 	}
+	early := object.ListEarly(t.Context(), &unordered{mem.New()}, store.Index, store.Mark, store.Snapshot)
+	defer early.Stop()
+	var last error
+	for _, err := range object.Each(early.In(t.Context(), store.Mark), st, store.Mark) {
+		last = err
+	}
+	require.ErrorContains(t, last, "in no order", "it ends with an error, not early")
 	empty := object.ListEarly(t.Context(), mem.New(), store.Pack)
 	defer empty.Stop()
 	none, err := object.NoPacks(empty.In(t.Context()), st)
