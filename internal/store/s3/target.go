@@ -24,6 +24,10 @@ type Target struct {
 	Prefix   string // of all keys, without slashes at its ends; "": none
 }
 
+// directoryBucket is the end of the names of Amazon's directory buckets (S3 Express One Zone). A list of several
+// folders relies on the order of keys, which these do not have.
+const directoryBucket = "--x-s3"
+
 // Parse reads s3://[endpoint/]bucket/prefix. The first name is an endpoint if it has a dot or a colon, or is localhost.
 // Errors wrap ErrTarget and never quote the address, which may hold a key by mistake.
 func Parse(text string) (Target, error) {
@@ -51,6 +55,10 @@ func Parse(text string) (Target, error) {
 	if b := names[0]; len(b) < 3 || len(b) > 63 || strings.Trim(b, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" {
 		return Target{}, fmt.Errorf("%w: the name of a bucket has 3 to 63 lower-case letters, digits, dots and hyphens",
 			ErrTarget)
+	}
+	if strings.HasSuffix(names[0], directoryBucket) {
+		return Target{}, fmt.Errorf("%w: %s is a directory bucket, which lists its objects in no order; choose a general "+
+			"purpose bucket", ErrTarget, names[0])
 	}
 	for _, name := range names[1:] {
 		if name == "." || name == ".." || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '\\' }) {
