@@ -7,6 +7,7 @@ import (
 	"iter"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,10 +21,21 @@ const (
 	// firstWait doubles up to lastWait while a list waits for a server that restarts: half a minute in all.
 	firstWait = 500 * time.Millisecond
 	lastWait  = 16 * time.Second
+
+	// spreadAfter keys of one folder the rest of it is asked for by several requests at once. Lists of up to 1,000, the
+	// most that S3 puts into an answer, take one request and no more.
+	spreadAfter = 2000
+	// share is how many keys such a request should find: names are hashes, so that four standard deviations and the
+	// error of the estimate fit into an answer of 1,000.
+	share = 800
+	// atOnce bounds these requests, and with 1,000 infos for each of them the memory of a list.
+	atOnce = 40
+	// mostShares bounds what folders with uneven names cost: they take more than one answer to a share.
+	mostShares = 1024
 )
 
 // List yields the objects of a kind, 1,000 for each request. A list that has begun goes on after the last key when the
-// server is back.
+// server is back. From 2,000 objects on it sends up to 40 requests at the same time.
 func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info, error] {
 	return func(yield func(store.Info, error) bool) {
 		fail := func(err error) { yield(store.Info{}, fmt.Errorf("list %s: %w", kind, err)) }
@@ -53,8 +65,8 @@ func (s *Store) Together() store.Lister {
 			err := store.ErrName
 			if ok := !slices.ContainsFunc(kinds, func(k store.Kind) bool { return k.Folder() == "" }); ok && len(kinds) > 0 {
 				l := &listing{Store: s, kinds: kinds, yield: func(info store.Info) bool { return yield(info, nil) }}
-				err = l.run(ctx, span{s.target.key(""), s.target.key(kinds[0].Folder() + "/"),
-					s.target.key(kinds[len(kinds)-1].Folder() + "0")})
+				err = l.run(ctx, span{prefix: s.target.key(""), after: s.target.key(kinds[0].Folder() + "/"),
+					until: s.target.key(kinds[len(kinds)-1].Folder() + "0")})
 			}
 			if err != nil {
 				yield(store.Info{}, fmt.Errorf("list %v: %w", kinds, err))
@@ -67,7 +79,23 @@ func (s *Store) Together() store.Lister {
 type span struct {
 	prefix string
 	after  string // exclusive; "": from the first
-	until  string // exclusive; "": to the last
+	until  string // inclusive; "": to the last
+	last   string // key of the repository
+	folder string // of the last key
+	keys   int    // of that folder so far
+	share  bool   // it is one of several that are asked for at the same time
+}
+
+// spreads reports whether what is left of the folder should be asked for by several requests.
+func (p *span) spreads() bool { return p.keys == spreadAfter && !p.share }
+
+// take takes a key off the span.
+func (p *span) take(key, folder string) {
+	if folder != p.folder {
+		p.folder, p.keys = folder, 0
+	}
+	p.after = key
+	p.keys++
 }
 
 func (s *Store) folder(name string) span { return span{prefix: s.target.key(name) + "/"} }
@@ -116,6 +144,9 @@ func (l *listing) run(ctx context.Context, all span) error {
 func (l *listing) span(ctx context.Context, left span) (more bool, err error) {
 	for wait := firstWait; ; wait *= 2 {
 		more, err = l.part(ctx, &left)
+		if err == nil && more && left.spreads() {
+			return l.spread(ctx, left)
+		}
 		if !l.begun || wait > lastWait || !errors.Is(err, store.ErrTemporary) {
 			return more, err
 		}
@@ -138,17 +169,24 @@ func (l *listing) part(ctx context.Context, left *span) (more bool, err error) {
 		if o.Err != nil {
 			return false, l.explain(ctx, o.Err)
 		}
-		if left.until != "" && o.Key >= left.until {
+		if left.until != "" && o.Key > left.until {
 			return true, nil
 		}
 		info, found, err := l.listed(ctx, o)
 		if err != nil {
 			return false, err
 		}
-		left.after = o.Key
-		l.begun = l.begun || found
+		if left.take(o.Key, l.folderOf(o.Key)); found {
+			if o.Key < left.last { // what is short of some files must not pass for a list
+				return false, fmt.Errorf("the server lists %s after %s, in no order: use another server", o.Key, left.last)
+			}
+			left.last, l.begun = o.Key, true
+		}
 		if found && !l.yield(info) {
 			return false, nil
+		}
+		if left.spreads() { // before the next request
+			return true, nil
 		}
 	}
 	if ctx.Err() != nil {
@@ -157,10 +195,74 @@ func (l *listing) part(ctx context.Context, left *span) (more bool, err error) {
 	return true, l.explain(ctx, nil)
 }
 
+// folderOf returns the folder of the repository that a key lies in.
+func (s *Store) folderOf(key string) string {
+	folder, _, _ := strings.Cut(strings.TrimPrefix(key, s.target.key("")), "/")
+	return folder
+}
+
+// spread yields what is left of a span whose folder has many keys. As names are hashes, the keys so far show how many
+// are left: each request gets an equal share of the names.
+func (l *listing) spread(ctx context.Context, left span) (more bool, err error) {
+	for some := range slices.Chunk(l.shares(left), atOnce) {
+		found := make([][]store.Info, len(some))
+		group, below := errgroup.WithContext(ctx)
+		for i, part := range some {
+			group.Go(func() error {
+				each := &listing{Store: l.Store, kinds: l.kinds, begun: true} // the caller cannot repeat a share
+				each.yield = func(info store.Info) bool {
+					found[i] = append(found[i], info)
+					return true
+				}
+				_, err := each.span(below, part)
+				return err
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return false, err //nolint:wrapcheck // it is of span
+		}
+		for _, info := range slices.Concat(found...) {
+			if !l.yield(info) {
+				return false, nil
+			}
+		}
+	}
+	rest := span{prefix: left.prefix, after: l.target.key(left.folder) + "0", until: left.until}
+	if rest.prefix == l.target.key(left.folder)+"/" || rest.until != "" && rest.after >= rest.until {
+		return true, nil
+	}
+	return l.span(ctx, rest)
+}
+
+// shares divides what is left of a folder by the first digits of the names.
+func (l *listing) shares(left span) []span {
+	folder := l.target.key(left.folder) + "/"
+	digits := path.Base(left.after) + "00000000"
+	at, err := strconv.ParseUint(digits[:8], 16, 32)
+	if err != nil {
+		at = 1 << 31 // it is a foreign file
+	}
+	rest := 1<<32 - at
+	count := min(1+uint64(left.keys)*rest/max(at, 1)/share, mostShares)
+	fan := strings.Count(strings.TrimPrefix(left.after, folder), "/")
+	shares := make([]span, count)
+	after := left.after
+	for i := range shares {
+		until := folder + "g" // after the last digit
+		if n := uint64(i + 1); n < count {
+			id := fmt.Sprintf("%08x", at+rest*n/count)
+			until = folder + strings.Repeat(store.Fan(id)+"/", fan) + id
+		}
+		shares[i] = span{prefix: left.prefix, after: after, until: until, share: true}
+		after = until
+	}
+	return shares
+}
+
 // listed describes an object of a list. Those of other kinds and programs are left out.
 func (l *listing) listed(ctx context.Context, o minio.ObjectInfo) (info store.Info, found bool, err error) {
 	below := strings.TrimPrefix(o.Key, l.target.key(""))
-	folder, _, _ := strings.Cut(below, "/")
+	folder := l.folderOf(o.Key)
 	name := store.Name{ID: path.Base(o.Key)}
 	for _, kind := range l.kinds {
 		if kind.Folder() == folder || kind == store.Pack && folder == store.Trees {

@@ -1,8 +1,12 @@
 package s3_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -72,4 +76,101 @@ func TestBothFoldersOfPacksAreListedAtOnce(t *testing.T) {
 	}
 	require.ElementsMatch(t, []store.Name{data, trees}, found)
 	require.False(t, held.alone)
+}
+
+// listedIn returns the names of a kind in a list of the keys of a fake server below a/b/, each once, and in how many
+// turns and requests they came.
+func listedIn(t *testing.T, f *s3test.Fake, kind store.Kind, keys []string) (turns int, requests uint64) {
+	t.Helper()
+	f.Fill(keys...)
+	st := onFake(t, f)
+	defer st.Close()
+	before := st.Requests().List.Load()
+	f.Turns()
+	found := make([]string, 0, len(keys))
+	for info, err := range st.List(t.Context(), kind) {
+		require.NoError(t, err)
+		found = append(found, "a/b/"+info.Name.Path())
+	}
+	slices.Sort(found)
+	slices.Sort(keys)
+	require.Equal(t, keys, found)
+	return f.Turns(), st.Requests().List.Load() - before
+}
+
+// hashes returns n keys of a kind, whose IDs have length digits.
+func hashes(kind store.Kind, n, length int) (keys []string) {
+	for i := range n {
+		sum := sha256.Sum256([]byte{byte(i), byte(i >> 8), byte(i >> 16)})
+		keys = append(keys, "a/b/"+store.Name{Kind: kind, ID: hex.EncodeToString(sum[:])[:length]}.Path())
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// TestLongListsAreAskedForInParts: 30,000 names take two turns more than one. No name is lost or comes twice, even
+// where the names are not spread evenly or lie where two parts meet.
+func TestLongListsAreAskedForInParts(t *testing.T) {
+	for _, c := range []struct {
+		what            string
+		kind            store.Kind
+		keys            []string
+		page            int
+		turns, requests int // at most
+	}{
+		{"one answer", store.Snapshot, hashes(store.Snapshot, 1000, 64), 1000, 1, 1},
+		{"two answers", store.Snapshot, hashes(store.Snapshot, 1999, 64), 1000, 2, 2},
+		{"30,000", store.Snapshot, hashes(store.Snapshot, 30_000, 64), 1000, 3, 40},
+		{"packs", store.Pack, hashes(store.Pack, 12_000, 64), 1000, 3, 20},
+		{"each name of four digits", store.Mark, hashes(store.Mark, 30_000, 4), 1000, 4, 40},
+		{"each name of eight digits", store.Mark, hashes(store.Mark, 30_000, 8), 1000, 3, 40},
+		{"short answers", store.Index, hashes(store.Index, 4000, 64), 150, 24, 40},
+		{"names that begin alike", store.Lease, uneven(), 1000, 40, 1100},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			f := s3test.NewFake(t)
+			f.Page, f.Delay = c.page, 50*time.Millisecond
+			turns, requests := listedIn(t, f, c.kind, c.keys)
+			t.Logf("%d names: %d turns, %d requests", len(c.keys), turns, requests)
+			require.LessOrEqual(t, turns, c.turns)
+			require.LessOrEqual(t, requests, uint64(c.requests))
+		})
+	}
+}
+
+// uneven returns keys; most begin with the same digits.
+func uneven() (keys []string) {
+	for i := range 5000 {
+		keys = append(keys, fmt.Sprintf("a/b/leases/00000000%04x", i))
+	}
+	return append(keys, "a/b/leases/8", "a/b/leases/f", "a/b/leases/"+strings.Repeat("f", 64))
+}
+
+// TestAPartOfAListGoesOnAfterAFault: a part that the server refuses for a moment is asked for once more.
+func TestAPartOfAListGoesOnAfterAFault(t *testing.T) {
+	f := s3test.NewFake(t)
+	f.Page = 1000
+	var lists int
+	f.Faults(func(r *http.Request) s3test.Fault {
+		if r.URL.Query().Has("start-after") {
+			if lists++; lists%2 == 1 {
+				return s3test.Fault{Status: http.StatusServiceUnavailable, Code: "SlowDown"}
+			}
+		}
+		return s3test.Fault{}
+	})
+	listedIn(t, f, store.Snapshot, hashes(store.Snapshot, 5000, 64))
+	require.Greater(t, lists, 4)
+}
+
+// TestAServerThatListsInNoOrderIsRefused: parts of a list rely on the order of the keys.
+func TestAServerThatListsInNoOrderIsRefused(t *testing.T) {
+	f := s3test.NewFake(t)
+	f.Backwards = true
+	f.Fill(hashes(store.Snapshot, 3, 64)...)
+	var last error
+	for _, err := range onFake(t, f).List(t.Context(), store.Snapshot) {
+		last = err
+	}
+	require.ErrorContains(t, last, "in no order")
 }

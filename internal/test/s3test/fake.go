@@ -37,11 +37,13 @@ type Fake struct {
 	Addr  string
 	Page  int           // how many objects a list has at most
 	Delay time.Duration // before each answer
-	mu    sync.Mutex
-	all   map[string]*object
-	next  func(r *http.Request) Fault
-	seen  [3]uint64 // see Served
-	spans [][2]time.Time
+	// Backwards lists each page from its last key to its first.
+	Backwards bool
+	mu        sync.Mutex
+	all       map[string]*object
+	next      func(r *http.Request) Fault
+	seen      [3]uint64 // see Served
+	spans     [][2]time.Time
 }
 
 type object struct {
@@ -188,6 +190,9 @@ func (f *Fake) list(w http.ResponseWriter, q url.Values) {
 		o := f.all[key]
 		answer.Contents = append(answer.Contents, contents{key, o.at.UTC().Format(time.RFC3339Nano), o.tag, len(o.data)})
 	}
+	if f.Backwards {
+		slices.Reverse(answer.Contents)
+	}
 	data, err := xml.Marshal(answer)
 	if err != nil {
 		w.WriteHeader(http.StatusInternalServerError)
@@ -233,6 +238,15 @@ func (f *Fake) Classes() map[string]string {
 		}
 	}
 	return classes
+}
+
+// Fill stores small objects.
+func (f *Fake) Fill(keys ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, key := range keys {
+		f.all[key] = &object{data: []byte("x"), at: time.Now()}
+	}
 }
 
 // Keys returns the keys of all objects.
