@@ -27,11 +27,26 @@ const (
 	starting = 30 * time.Second
 )
 
+// dialer opens channels to a server. It authenticates for the first one.
+type dialer interface {
+	channel(ctx context.Context) (*stream, error)
+	close() // ends the connection
+}
+
+// stream is what a channel sends through, and how it ends.
+type stream struct {
+	in   io.WriteCloser
+	out  io.Reader
+	said *beginning // messages beside the protocol
+	kill func()     // ends it at once
+	wait func()     // returns when it has ended
+	pid  int        // of its program; 0: it has none
+}
+
 // channel is one SFTP server process. It executes one request after the other, so that a flush delays those behind it.
 type channel struct {
 	*sftp.Client
-	run   *exec.Cmd
-	said  *beginning // the messages of ssh
+	*stream
 	began time.Time
 	busy  atomic.Int32 // operations
 	traffic
@@ -132,12 +147,9 @@ func (t *beginning) String() string {
 	return string(t.text)
 }
 
-// start starts a program that speaks SFTP. It gets a process group of its own, so that Ctrl-C does not end it before
+// program starts a program that speaks SFTP. It gets a process group of its own, so that Ctrl-C does not end it before
 // this program has finished with it.
-func start(ctx context.Context, run *exec.Cmd) (*channel, error) {
-	ctx, cancel := context.WithTimeout(ctx, starting)
-	defer cancel()
-	c := &channel{run: run, began: time.Now(), said: &beginning{}, ended: make(chan struct{})}
+func program(run *exec.Cmd) (*stream, error) {
 	in, err := run.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -146,18 +158,28 @@ func start(ctx context.Context, run *exec.Cmd) (*channel, error) {
 	if err != nil {
 		return nil, err
 	}
-	run.Stderr, run.SysProcAttr, run.WaitDelay = c.said, &syscall.SysProcAttr{Setpgid: true}, politely
+	said := &beginning{}
+	run.Stderr, run.SysProcAttr, run.WaitDelay = said, &syscall.SysProcAttr{Setpgid: true}, politely
 	if err := run.Start(); err != nil {
 		return nil, err
 	}
+	return &stream{in: in, out: out, said: said, pid: run.Process.Pid,
+		kill: func() { _ = run.Process.Kill() }, wait: func() { _ = run.Wait() }}, nil
+}
+
+// start begins SFTP on a stream.
+func start(ctx context.Context, on *stream) (_ *channel, err error) {
+	ctx, cancel := context.WithTimeout(ctx, starting)
+	defer cancel()
+	c := &channel{stream: on, began: time.Now(), ended: make(chan struct{})}
 	stop := context.AfterFunc(ctx, c.kill)
 	defer stop()
-	c.Client, err = sftp.NewClientPipe(&hearing{Reader: out, traffic: &c.traffic},
-		&asking{WriteCloser: in, traffic: &c.traffic}, sftp.MaxConcurrentRequestsPerFile(inFlight),
+	c.Client, err = sftp.NewClientPipe(&hearing{Reader: on.out, traffic: &c.traffic},
+		&asking{WriteCloser: on.in, traffic: &c.traffic}, sftp.MaxConcurrentRequestsPerFile(inFlight),
 		sftp.UseConcurrentWrites(true))
 	if err != nil {
 		c.kill()
-		_ = run.Wait()
+		c.wait()
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -166,16 +188,13 @@ func start(ctx context.Context, run *exec.Cmd) (*channel, error) {
 	go func() {
 		_ = c.Wait()
 		c.kill() // it has closed its output, and is of no more use
-		_ = run.Wait()
+		c.wait()
 		close(c.ended)
 	}()
 	return c, nil
 }
 
-// kill ends the program at once.
-func (c *channel) kill() { _ = c.run.Process.Kill() }
-
-// alive reports whether the program runs.
+// alive reports whether the channel has not ended.
 func (c *channel) alive() bool {
 	select {
 	case <-c.ended:
@@ -185,7 +204,7 @@ func (c *channel) alive() bool {
 	}
 }
 
-// close ends the program, at the latest after politely.
+// close ends the channel, at the latest after politely.
 func (c *channel) close() {
 	defer time.AfterFunc(politely, c.kill).Stop()
 	_ = c.Close()
@@ -197,7 +216,8 @@ var errClosed = errors.New("the connection was closed")
 
 // pool holds the channels of a store.
 type pool struct {
-	line   *line
+	host   string
+	dialer dialer
 	silent func(why string, since time.Time)
 	back   func()
 
@@ -213,8 +233,8 @@ type pool struct {
 	group   sync.WaitGroup
 }
 
-func newPool(l *line, o Options) *pool {
-	p := &pool{line: l, most: max(minChannels, o.Channels), silent: o.Silent, back: o.Back}
+func newPool(host string, d dialer, o Options) *pool {
+	p := &pool{host: host, dialer: d, most: max(minChannels, o.Channels), silent: o.Silent, back: o.Back}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.group.Go(p.watch)
 	return p
@@ -235,7 +255,7 @@ func (p *pool) watch() {
 			switch {
 			case reported.IsZero() && silent >= silence && p.silent != nil:
 				reported = now
-				p.silent(p.line.target.Host+" is silent", now.Add(-silent))
+				p.silent(p.host+" is silent", now.Add(-silent))
 			case heard.After(reported) && !reported.IsZero():
 				reported = time.Time{}
 				if p.back != nil {
@@ -292,11 +312,11 @@ func (p *pool) get(ctx context.Context, since time.Time) (*channel, error) {
 }
 
 func (p *pool) open(ctx context.Context) (*channel, error) {
-	run, err := p.line.command(ctx)
+	on, err := p.dialer.channel(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return start(ctx, run)
+	return start(ctx, on)
 }
 
 // pick returns a channel that is there; nil: there is none.
@@ -369,7 +389,7 @@ func (p *pool) close() {
 		all.Go(c.close)
 	}
 	all.Wait()
-	p.line.close()
+	p.dialer.close()
 }
 
 // endWith ends the channel if an operation goes on for grace after ctx has ended; done ends the operation.

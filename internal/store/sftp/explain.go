@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os/exec"
 	"strconv"
 	"strings"
 
@@ -82,10 +81,6 @@ func (s *Store) explainDial(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if errors.Is(err, exec.ErrNotFound) {
-		return &store.Problem{What: "there is no ssh program on this machine",
-			Do: "install the SSH client (openssh-client), " + goOn, Kinds: []error{store.ErrGone}}
-	}
 	var r *refusal
 	if !errors.As(err, &r) {
 		return s.away("cannot be reached", err)
@@ -100,13 +95,15 @@ func (s *Store) explainDial(ctx context.Context, err error) error {
 			"may be in between: do not connect"
 	case said("Host key verification failed"), said("host key is known"):
 		p.What = "the host key of " + host + " is not known"
-		p.Do = "run " + try + " once, compare the key it shows with that of the server, " + goOn
+		p.Do = s.do("run "+try+" once, compare the key it shows with that of the server",
+			"add its line to ~/.ssh/known_hosts, from a machine that knows it")
 	case said("Permission denied"), said("Too many authentication failures"):
 		p.What = host + " does not accept this user"
-		p.Do = "see that " + try + " works without a question (a key in an agent, or named in ~/.ssh/config), " + goOn
+		p.Do = s.do("see that "+try+" works without a question (a key in an agent, or named in ~/.ssh/config)",
+			"name the user in the address, and start an agent or put a key without a passphrase into ~/.ssh")
 	case said("Could not resolve hostname"):
-		p.What, p.Do, p.Kinds = "there is no host "+host, "correct its name in the address, "+goOn,
-			[]error{store.ErrGone}
+		p.What, p.Kinds = "there is no host "+host, []error{store.ErrGone}
+		p.Do = s.do("correct its name in the address", "name it as the network does: ~/.ssh/config is not read")
 		return s.temporary(p)
 	case said("Connection refused"):
 		p.What, p.Do, p.Kinds = host+" refuses connections", "see that sshd runs there and the port is right, "+goOn,
@@ -121,6 +118,14 @@ func (s *Store) explainDial(ctx context.Context, err error) error {
 		return s.away("cannot be reached", err)
 	}
 	return p
+}
+
+// do returns the advice for a connection by the ssh program, or that for a machine without it.
+func (s *Store) do(with, without string) string {
+	if s.own {
+		return without + ", or install the SSH client (openssh-client), " + goOn
+	}
+	return with + ", " + goOn
 }
 
 // login returns the arguments of ssh for a person.
@@ -138,7 +143,7 @@ func (s *Store) login() string {
 // away is that a server does not answer.
 func (s *Store) away(what string, err error) error {
 	return s.temporary(&store.Problem{What: s.target.Host + " " + what, Cause: err,
-		Do: "see that it is up and 'ssh " + s.login() + "' works, " + goOn, Kinds: []error{store.ErrGone}})
+		Do: s.do("see that it is up and 'ssh "+s.login()+"' works", "see that it is up"), Kinds: []error{store.ErrGone}})
 }
 
 // temporary marks a problem as one that may pass, once the server has answered.

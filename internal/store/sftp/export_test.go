@@ -23,7 +23,7 @@ func (s *Store) Groups() (groups []int) {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
 	for _, c := range s.pool.live {
-		group, _ := syscall.Getpgid(c.run.Process.Pid)
+		group, _ := syscall.Getpgid(c.pid)
 		groups = append(groups, group)
 	}
 	return groups
@@ -39,6 +39,6 @@ func (s *Store) signal(sig syscall.Signal) {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
 	for _, c := range s.pool.live {
-		_ = c.run.Process.Signal(sig)
+		_ = syscall.Kill(c.pid, sig)
 	}
 }

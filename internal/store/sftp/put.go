@@ -140,8 +140,12 @@ func (s *Store) upload(ctx context.Context, c *channel, name store.Name, data []
 			return temp, now, err
 		}
 	}
-	if now, err = s.verify(ctx, f, data); err == nil {
-		err = s.orFull(c, len(data), s.flush(ctx, f))
+	var flushed error
+	var beside sync.WaitGroup
+	beside.Go(func() { flushed = s.flush(ctx, f) })
+	now, err = s.verify(ctx, f, data)
+	if beside.Wait(); err == nil {
+		err = s.orFull(c, len(data), flushed)
 	}
 	return temp, now, err
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"os/exec"
 	"path"
 	"strconv"
 	"sync"
@@ -37,6 +38,7 @@ type Store struct {
 	target Target
 	pass   *iopolicy.Pass
 	pool   *pool
+	own    bool // there is no ssh program
 	// reached: the server has answered, so that a failure to connect is temporary.
 	reached *atomic.Bool
 	*able
@@ -74,9 +76,13 @@ func begin(ctx context.Context, t Target, o Options, what string, first func(*St
 	if t.Host == "" {
 		return nil, fmt.Errorf("%w: the host is missing", ErrTarget)
 	}
-	l := &line{target: t, ask: o.Ask, direct: o.direct}
-	s := &Store{target: t, pass: o.Pass, pool: newPool(l, o), reached: &atomic.Bool{},
-		able: &able{}}
+	var d dialer = &line{target: t, ask: o.Ask, direct: o.direct}
+	_, missing := exec.LookPath("ssh")
+	own := missing != nil && o.direct == ""
+	if own {
+		d = &native{target: t}
+	}
+	s := &Store{target: t, pass: o.Pass, pool: newPool(t.Host, d, o), reached: &atomic.Bool{}, own: own, able: &able{}}
 	err := s.with(ctx, func(c *channel) error {
 		if err := s.suits(c); err != nil {
 			return err

@@ -38,10 +38,10 @@ type line struct {
 // persist is how many seconds ssh keeps a connection without channels.
 const persist = "10"
 
-// command returns a program that speaks SFTP on its standard input and output. It connects if there is no connection.
-func (l *line) command(ctx context.Context) (*exec.Cmd, error) {
+// channel starts a program that speaks SFTP. It connects if there is no connection.
+func (l *line) channel(ctx context.Context) (*stream, error) {
 	if l.direct != "" {
-		return exec.Command(l.direct), nil
+		return program(exec.Command(l.direct))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,7 +49,8 @@ func (l *line) command(ctx context.Context) (*exec.Cmd, error) {
 		return nil, err
 	}
 	// Without the connection, ssh would make one of its own, and ask again.
-	return exec.Command("ssh", l.args("ControlMaster=no", "ProxyCommand=false", "BatchMode=yes", "-s", "sftp")...), nil
+	return program(exec.Command("ssh",
+		l.args("ControlMaster=no", "ProxyCommand=false", "BatchMode=yes", "-s", "sftp")...))
 }
 
 // args returns the arguments of ssh: options, flags and the subsystem.

@@ -34,8 +34,8 @@ func exceptions() []exception {
 		},
 		{"internal/store/smb/session", []string{"os.Lstat", "os.MkdirAll", "os.OpenFile", "os.Remove"},
 			"empty files in the cache folder remember the versions of servers, at most once per run"},
-		{"internal/store/sftp", []string{"os.Remove", "os.CreateTemp", "os.MkdirTemp", "os.RemoveAll"},
-			"the socket and the messages of ssh, in a private temporary folder"},
+		{"internal/store/sftp", []string{"os.Remove", "os.CreateTemp", "os.MkdirTemp", "os.RemoveAll", "os.ReadFile"},
+			"the socket and the messages of ssh, in a private temporary folder, and the user's keys where there is no ssh"},
 		{"internal/store/location", []string{"os.Lstat"}, "distinguishes a local folder from the address of a share"},
 		{"internal/repo/treecache", nil, "copies of sealed frames on this machine, which may vanish at any time"},
 		{

@@ -2,6 +2,8 @@
 package sftptest
 
 import (
+	"crypto"
+	"encoding/pem"
 	"fmt"
 	"net"
 	"os"
@@ -14,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/ssh"
 )
 
 // program is the SFTP server of Debian.
@@ -114,6 +117,36 @@ func (s *Server) Know(name string) {
 	public, err := os.ReadFile(s.path(name + ".pub"))
 	require.NoError(s.t, err)
 	s.write("known", "test "+string(public))
+}
+
+// Home makes a home folder for a program without ssh, with the key of the test and the host key known; "": no host key.
+// Such a program connects to 127.0.0.1 at Port.
+func (s *Server) Home(known string) string {
+	s.t.Helper()
+	home := s.t.TempDir()
+	require.NoError(s.t, os.Mkdir(filepath.Join(home, ".ssh"), 0o700))
+	key, err := os.ReadFile(s.path("user"))
+	require.NoError(s.t, err)
+	require.NoError(s.t, os.WriteFile(filepath.Join(home, ".ssh/id_ed25519"), key, 0o600))
+	if known != "" {
+		s.Know(known)
+		line, err := os.ReadFile(s.path("known"))
+		require.NoError(s.t, err)
+		text := "[127.0.0.1]:" + s.port + strings.TrimPrefix(string(line), "test")
+		require.NoError(s.t, os.WriteFile(filepath.Join(home, ".ssh/known_hosts"), []byte(text), 0o600))
+	}
+	return home
+}
+
+// AddHostKey restarts the server with a further host key.
+func (s *Server) AddHostKey(key crypto.PrivateKey) {
+	s.t.Helper()
+	block, err := ssh.MarshalPrivateKey(key, "")
+	require.NoError(s.t, err)
+	s.write("second", string(pem.EncodeToMemory(block)))
+	s.Kill()
+	s.Offer(true, "HostKey "+s.path("second"))
+	s.Run()
 }
 
 // Accept makes the server accept the key of the test, or none.
