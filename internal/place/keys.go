@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -45,6 +46,19 @@ func (f slotFile) write(id string) {
 	}
 }
 
+// suffices reports whether all slots were read and intact within a day.
+func (f slotFile) suffices() bool {
+	info, err := os.Stat(filepath.Join(filepath.Dir(string(f)), keysSeen))
+	age := time.Duration(0)
+	if err == nil {
+		age = time.Since(info.ModTime())
+	}
+	return f != "" && err == nil && age >= 0 && age < lookAgain
+}
+
+// lookAgain is how often all key slots are read where each takes a round trip, to notice damage. check reads them too.
+const lookAgain = 24 * time.Hour
+
 // keysSeen is the file in the cache folder of a repository that remembers which key slots this machine has seen: a
 // line of ID and description for each. Other lines are skipped. Of two runs at once the last one counts.
 const keysSeen = "keys"
@@ -56,7 +70,9 @@ const keysSeenLimit = 64 << 10
 // seldom used, such as the recovery key.
 func (p *Place) compareKeys(r *repo.Repository) {
 	slots := r.FoundSlots()
+	intact := true // and read, all of them
 	for i := range slots {
+		intact = intact && slots[i].Slot != nil
 		if id := slots[i].ID; slots[i].Damaged() {
 			p.cfg.Warn(fmt.Sprintf("key %s is damaged and opens nothing: put the file keys/%s back from a copy of the "+
 				"repository; or remove it with 'tidemark key remove %[1]s' and add the key again", id.Short(), id))
@@ -81,8 +97,16 @@ func (p *Place) compareKeys(r *repo.Repository) {
 			"recovery' removed it, put the file keys/%s back from a copy of the repository, or add the key again",
 			seen[id], id))
 	}
-	if !maps.Equal(seen, now) {
+	changed := !maps.Equal(seen, now)
+	if changed {
 		writeKeysSeen(folder, now)
+	}
+	if intact || changed {
+		looked := time.Unix(0, 0) // then the next run reads all
+		if intact {
+			looked = time.Now()
+		}
+		_ = os.Chtimes(filepath.Join(folder, keysSeen), looked, looked)
 	}
 }
 

@@ -73,14 +73,14 @@ func (p *Place) OpenWith(ctx context.Context, st store.Store, sources *unlock.So
 		var known slotFile
 		opt.ByID = func(id string, opt *repo.OpenOptions) (err error) {
 			known = knownSlot(*opt, id)
-			opt.KnownSlot = known.read()
+			opt.KnownSlot, opt.KnownSuffices = known.read(), known.suffices()
 			opt.Unlock, err = sources.Opener(ctx, id)
 			return err
 		}
 		r, err := repo.Open(ctx, st, opt)
 		if err == nil {
+			p.compareKeys(r) // makes the folder
 			known.write(r.SlotID())
-			p.compareKeys(r)
 			p.usesCache(r)
 			p.keepTyped(sources)
 		}
@@ -179,6 +179,8 @@ func (p *Place) Create(ctx context.Context, sources *unlock.Sources, opt repo.In
 	switch {
 	case err == nil:
 		p.usesCache(r)
+		p.compareKeys(r)
+		knownSlot(opt.Open, r.ID()).write(r.SlotID())
 	case errors.Is(err, store.ErrNoSpace): // there are no snapshots to forget
 		err = &store.Problem{What: "no space left for a repository at " + at.String(),
 			Do: "free some space there, or choose another place, and " + store.RunAgain, Kinds: []error{store.ErrNoSpace}}

@@ -110,7 +110,12 @@ func makeRepository(ctx context.Context, st store.Store, opt InitOptions) (*Repo
 		}
 		return nil, nil, err
 	}
-	return newRepository(ctx, st, conf, unlocked{master: master, keys: keys, slot: slots[0]}, opt.Open), result, nil
+	r := newRepository(ctx, st, conf, unlocked{master: master, keys: keys, slot: slots[0]}, opt.Open)
+	for i, raw := range wrapped {
+		slot, err := keyfile.Decode(raw)
+		r.found = append(r.found, Slot{ID: slots[i], Slot: slot, Err: err})
+	}
+	return r, result, nil
 }
 
 func (o *InitOptions) masterKey() (seal.MasterKey, error) {

@@ -43,7 +43,10 @@ type OpenOptions struct {
 	// It is tried before others of its kind, at any cost. Without ByID, or before it, it may be that of another
 	// repository at the same place.
 	KnownSlot string
-	// ByID sets Unlock and KnownSlot where they depend on the ID of the repository; may be nil.
+	// KnownSuffices leaves the other slots unread if the known one opens without a passphrase and each request takes a
+	// round trip.
+	KnownSuffices bool
+	// ByID sets Unlock, KnownSlot and KnownSuffices where they depend on the ID of the repository; may be nil.
 	ByID  func(id string, opt *OpenOptions) error
 	Cache CacheOptions
 	// Gate returns the gate clients of the devices on which the caches lie; nil: no gates. Writes to the caches end
@@ -112,7 +115,9 @@ func open(ctx context.Context, st store.Store, opt OpenOptions) (*Repository, er
 	likely := opt.KnownSlot // ByID may set another one
 	var reading sync.WaitGroup
 	found := make(chan struct{})
-	reading.Go(func() { slots = findSlots(running, st, likely, func() string { <-found; return opt.KnownSlot }) })
+	reading.Go(func() {
+		slots = findSlots(running, st, likely, func() (string, bool) { <-found; return opt.KnownSlot, opt.KnownSuffices })
+	})
 	raw, conf, err := readConfig(ctx, st)
 	if err == nil && opt.ByID != nil {
 		err = opt.ByID(conf.ID.String(), &opt)
@@ -125,7 +130,7 @@ func open(ctx context.Context, st store.Store, opt OpenOptions) (*Repository, er
 	if err != nil {
 		return nil, err
 	}
-	opened, err := unlock(slots, opt, raw)
+	opened, err := unlock(ctx, &slots, opt, raw)
 	if err != nil {
 		return nil, err
 	}

@@ -1,18 +1,15 @@
 package repo
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
-	"github.com/tidemark-backup/tidemark/pkg/format/config"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 )
@@ -38,238 +35,21 @@ func UnlockWith(secrets ...Secret) func(*keyfile.Slot) ([]byte, error) {
 // Slot is one key slot of the target.
 type Slot struct {
 	ID      format.ID
-	Slot    *keyfile.Slot // nil if it cannot be read
+	Slot    *keyfile.Slot // nil if it cannot be read, or was not read
 	Current bool          // it opened the repository
 	Known   bool          // it opened the repository before, on this machine
 	Err     error         // why it cannot be read
+	size    int64         // of its file, in bytes
 }
+
+// Unread reports whether Open did not need the slot.
+func (s *Slot) Unread() bool { return s.Slot == nil && s.Err == nil }
 
 // unlocked is the result of opening a slot.
 type unlocked struct {
 	master seal.MasterKey
 	keys   *seal.Keys
 	slot   format.ID
-}
-
-// foundSlots are the key slots of a target, in the order in which they are tried.
-type foundSlots struct {
-	slots []Slot
-	spend *kdfBudget // of the tries
-	err   error
-}
-
-// findSlots finds the slots of a repository that is being opened. likely is the ID of one that is probably there, "" if
-// none is known.
-func findSlots(ctx context.Context, st store.Store, likely string, known func() string) foundSlots {
-	f := foundSlots{spend: newKDFBudget()}
-	f.slots, f.err = loadSlots(readAhead(ctx, st, likely), st, known, f.spend)
-	return f
-}
-
-// loadSlots reads the key slots in the order in which they are tried. Random secrets come first, because each
-// passphrase takes a tenth of a second and much memory. Within each kind the known slot comes first, then the cheaper
-// ones. An unreadable slot does not stop the others. Beyond maxSlots slots are not read. known is called when its
-// result is needed.
-func loadSlots(ctx context.Context, st store.Store, known func() string, e *kdfBudget) ([]Slot, error) {
-	var listed []format.ID
-	var infos []store.Info
-	for info, err := range st.List(ctx, store.Key) {
-		if err != nil {
-			return nil, fmt.Errorf("list keys: %w", err)
-		}
-		id, err := format.ParseID(info.Name.ID)
-		if err != nil {
-			continue // not a name of this program
-		}
-		if len(listed) >= maxSlots && info.Name.ID != known() {
-			e.refuse(id, fmt.Sprintf("no more than %d are read", maxSlots))
-			continue
-		}
-		listed, infos = append(listed, id), append(infos, info)
-	}
-	var slots []Slot
-	err := object.InOrder(ctx, len(infos), object.SmallAtOnce,
-		func(ctx context.Context, i int) (Slot, error) {
-			slot := Slot{ID: listed[i]}
-			slot.Slot, slot.Err = loadSlot(ctx, st, infos[i])
-			return slot, nil
-		},
-		func(_ int, slot Slot) error {
-			if slot.Known = slot.ID.String() == known(); !errors.Is(slot.Err, store.ErrNotExist) { // else removed concurrently
-				slots = append(slots, slot)
-			}
-			return nil
-		})
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	if err != nil {
-		return nil, err
-	}
-	rank := func(s Slot) int {
-		switch {
-		case s.Slot == nil:
-			return 3
-		case s.Slot.Method == keyfile.Passphrase:
-			return 2
-		case s.Slot.Method == keyfile.Recovery:
-			return 1
-		}
-		return 0
-	}
-	slices.SortFunc(slots, func(a, b Slot) int {
-		switch d := rank(a) - rank(b); {
-		case d != 0:
-			return d
-		case a.Known != b.Known:
-			return boolRank(b.Known) - boolRank(a.Known)
-		case a.Slot != nil && b.Slot != nil && a.Slot.Params.WorkKiB() != b.Slot.Params.WorkKiB():
-			return cmp.Compare(a.Slot.Params.WorkKiB(), b.Slot.Params.WorkKiB())
-		}
-		return a.ID.Compare(b.ID)
-	})
-	return slots, nil
-}
-
-func loadSlot(ctx context.Context, st store.Store, info store.Info) (*keyfile.Slot, error) {
-	if info.Size > keyfile.MaxSize {
-		return nil, fmt.Errorf("%s: %d bytes are too many: %w", info.Name.Path(), info.Size, format.ErrCorrupt)
-	}
-	raw, err := readSlot(ctx, st, info)
-	if err != nil {
-		return nil, err
-	}
-	slot, err := keyfile.Decode(raw)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", info.Name.Path(), err)
-	}
-	return slot, nil
-}
-
-// unlock tries the slots until one yields the master key that authenticates the config.
-func unlock(found foundSlots, opt OpenOptions, conf []byte) (unlocked, error) {
-	if found.err != nil {
-		return unlocked{}, found.err
-	}
-	var damage, forged, away error
-	for _, s := range found.slots {
-		if s.Err != nil {
-			if damage = s.Err; s.away() {
-				away = s.Err
-			}
-			continue
-		}
-		if opt.Unlock == nil {
-			continue
-		}
-		secret, err := opt.Unlock(s.Slot)
-		if err != nil {
-			return unlocked{}, fmt.Errorf("%w%s", err, damagedIn(found.slots))
-		}
-		if secret == nil || !found.spend.allows(s) {
-			continue
-		}
-		key, err := tryslot(s, secret, conf)
-		if s.Slot.Method == keyfile.Passphrase {
-			// Stretching a passphrase took 64 MiB or more. Until the next garbage collection they would add to all
-			// later memory and be the peak of a short run.
-			debug.FreeOSMemory()
-		}
-		switch {
-		case err == nil:
-			return key, nil
-		case errors.Is(err, ErrWrongKey):
-		case errors.Is(err, errForeign):
-			forged = err
-		default:
-			damage = err
-		}
-	}
-	if away != nil { // this slot may be the one that fits
-		return unlocked{}, fmt.Errorf("read key: %w", away)
-	}
-	return unlocked{}, found.spend.explain(whyLocked(found.slots, damage, forged))
-}
-
-// away reports whether the slot could not be read because the target failed.
-func (s *Slot) away() bool {
-	return s.Err != nil && !object.IsDamage(s.Err) && !errors.Is(s.Err, format.ErrUnsupported)
-}
-
-// Damaged reports whether the content of the slot is not what was stored.
-func (s *Slot) Damaged() bool { return s.Err != nil && object.IsDamage(s.Err) }
-
-// FoundSlots returns the key slots that Open found, in no order; nil if there are more than it reads.
-func (r *Repository) FoundSlots() []Slot {
-	if len(r.found) >= maxSlots {
-		return nil
-	}
-	return r.found
-}
-
-// errForeign: the slot opens, but its master key does not authenticate the config.
-var errForeign = fmt.Errorf("the key fits its slot but not the config: %w", format.ErrCorrupt)
-
-// tryslot opens one slot. A slot that opens may belong to another master key: an interrupted Init leaves slots without
-// a config.
-func tryslot(s Slot, secret, conf []byte) (unlocked, error) {
-	master, err := s.Slot.Unwrap(secret)
-	if err != nil {
-		return unlocked{}, fmt.Errorf("key %s: %w", s.ID.Short(), err)
-	}
-	keys, err := seal.Derive(master)
-	if err != nil {
-		return unlocked{}, err
-	}
-	if err := config.Verify(conf, keys); err != nil {
-		return unlocked{}, fmt.Errorf("%w (%w)", errForeign, err)
-	}
-	return unlocked{master: master, keys: keys, slot: s.ID}, nil
-}
-
-// whyLocked selects the error to return when no slot opened the repository.
-func whyLocked(slots []Slot, damage, forged error) error {
-	switch {
-	case len(slots) == 0:
-		return fmt.Errorf("all key slots are missing; put a file from a copy of the folder keys back: %w", format.ErrCorrupt)
-	case forged != nil:
-		return fmt.Errorf("%w; put the file config and the folder keys back from a copy of the repository", forged)
-	case damage != nil:
-		return fmt.Errorf("%w; a key slot cannot be read: %w%s%s", ErrWrongKey, damage, damagedIn(slots), keysIn(slots))
-	}
-	return fmt.Errorf("%w%s", ErrWrongKey, keysIn(slots))
-}
-
-// damagedIn names the damaged slots: one may be that of a key that was tried.
-func damagedIn(slots []Slot) (text string) {
-	for i := range slots {
-		if slots[i].Damaged() {
-			text += fmt.Sprintf("; a key is damaged: put the file keys/%s back from a copy of the repository", slots[i].ID)
-		}
-	}
-	return text
-}
-
-// keysIn lists the keys that open the repository. A slot may have been deleted, so that its key is none of them.
-func keysIn(slots []Slot) string {
-	const shown = 4
-	var list []string
-	for i := range slots {
-		switch s := slots[i].Slot; {
-		case s == nil:
-		case s.Method == keyfile.Recovery:
-			list = append(list, s.Method.String())
-		default:
-			list = append(list, fmt.Sprintf("%s of %q", s.Method, s.Label))
-		}
-	}
-	if len(list) == 0 {
-		return ""
-	}
-	if more := len(list) - shown; more > 0 {
-		list = append(list[:shown], fmt.Sprintf("%d more", more))
-	}
-	return "; give one of the keys that it has: " + strings.Join(list, ", ")
 }
 
 // putSlot wraps the master key under secret, stores the slot, reads it back and tries it.
@@ -306,7 +86,7 @@ func storeSlot(ctx context.Context, st store.Store, raw []byte) (format.ID, erro
 // Slots lists the key slots, oldest first; unreadable ones come last. If the target is away or fails temporarily, the
 // error wraps store.ErrGone or store.ErrTemporary.
 func (r *Repository) Slots(ctx context.Context) ([]Slot, error) {
-	slots, err := loadSlots(ctx, r.st, func() string { return r.opt.KnownSlot }, newKDFBudget())
+	slots, err := loadSlots(ctx, r.st, r.opt.KnownSlot, newKDFBudget())
 	if err != nil {
 		return nil, err
 	}
@@ -364,7 +144,7 @@ func (r *Repository) AddSlot(ctx context.Context, secret Secret, label string, p
 // CheckNew returns the error of AddSlot for a secret, without adding it.
 func (r *Repository) CheckNew(ctx context.Context, secret Secret) error {
 	spend := newKDFBudget()
-	slots, err := loadSlots(ctx, r.st, func() string { return r.current().String() }, spend)
+	slots, err := loadSlots(ctx, r.st, r.current().String(), spend)
 	if err != nil {
 		return err
 	}

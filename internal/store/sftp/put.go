@@ -123,6 +123,19 @@ func (s *Store) upload(ctx context.Context, c *channel, name store.Name, data []
 		return temp, now, s.orFull(c, len(data), err)
 	}
 	defer s.inBackground(f.Close) // a flush has reported all errors
+	// A second handle reads back while the first one flushes: the library lets one wait for the other on the same.
+	back := f
+	var opening sync.WaitGroup
+	opening.Go(func() {
+		if second, err := s.open(ctx, c, temp, os.O_RDONLY); err == nil {
+			back = second
+		}
+	})
+	defer func() {
+		if opening.Wait(); back != f {
+			s.inBackground(back.Close)
+		}
+	}()
 	for off := 0; off < len(data); {
 		piece := store.PieceOf(ctx, store.Upload, len(data)-off)
 		op := iopolicy.Op{Kind: iopolicy.Write, Bytes: piece, Certain: true}
@@ -141,10 +154,11 @@ func (s *Store) upload(ctx context.Context, c *channel, name store.Name, data []
 		}
 	}
 	var flushed error
-	var beside sync.WaitGroup
-	beside.Go(func() { flushed = s.flush(ctx, f) })
-	now, err = s.verify(ctx, f, data)
-	if beside.Wait(); err == nil {
+	var flushing sync.WaitGroup
+	flushing.Go(func() { flushed = s.flush(ctx, f) })
+	opening.Wait()
+	now, err = s.verify(ctx, back, data)
+	if flushing.Wait(); err == nil {
 		err = s.orFull(c, len(data), flushed)
 	}
 	return temp, now, err

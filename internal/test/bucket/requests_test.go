@@ -24,6 +24,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/test/storetest"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 )
 
 func TestMain(m *testing.M) { kit.Main(m) }
@@ -59,9 +60,15 @@ func newBench(t *testing.T) *bench {
 	t.Cleanup(func() { require.NoError(t, remote.Close()) })
 	b := &bench{remote: remote, fake: fake}
 	b.Engine = kit.NewEngine(t, meter.Wrap(remote, new(meter.Counters).Observe))
-	unlock := b.Open.Unlock // as the command line does: which key it is depends on the repository
+	machine := repo.Secret{Method: keyfile.KeyFile, Value: make([]byte, 32)}
+	require.NoError(t, b.With(func(r *repo.Repository) error { // so there are two keys, as there are with a recovery key
+		id, err := r.AddSlot(t.Context(), machine, "machine", keyfile.Params{})
+		b.Open.KnownSlot = id.String() // as init remembers it
+		return err
+	}))
+	unlock := repo.UnlockWith(machine) // as the command line does: which key it is depends on the repository
 	b.Open.Unlock, b.Open.ByID = nil, func(_ string, opt *repo.OpenOptions) error {
-		opt.Unlock = unlock
+		opt.Unlock, opt.KnownSuffices = unlock, true
 		return nil
 	}
 	return b
