@@ -151,7 +151,8 @@ func (s *Store) do(ctx context.Context, verb string, name func() string, op func
 	defer func() { s.outage.Leave(waited, err, s.policy.Back) }()
 	for attempt := 1; ; attempt++ {
 		err := op(attempt)
-		if err == nil || !store.Retryable(err, context.Canceled, context.DeadlineExceeded) || attempt >= s.policy.Attempts {
+		// A connection that timed out passes for context.DeadlineExceeded: only ctx shows that the caller has given up.
+		if err == nil || ctx.Err() != nil || !store.Retryable(err) || attempt >= s.policy.Attempts {
 			return err
 		}
 		s.outage.Begin(&waited)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"net"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -230,7 +231,7 @@ func TestAttemptsAreBounded(t *testing.T) {
 func TestOtherFailuresAreFinal(t *testing.T) {
 	faults := []error{errors.New("any"), store.ErrNotExist, store.ErrShort, store.ErrName, store.ErrGone}
 	for _, final := range []error{
-		store.ErrNotExist, store.ErrDenied, store.ErrNoSpace, store.ErrShort, context.Canceled, context.DeadlineExceeded,
+		store.ErrNotExist, store.ErrDenied, store.ErrNoSpace, store.ErrShort,
 	} {
 		faults = append(faults, fmt.Errorf("%w: %w", store.ErrTemporary, final))
 	}
@@ -240,6 +241,27 @@ func TestOtherFailuresAreFinal(t *testing.T) {
 			require.ErrorIs(t, operations(t.Context(), retry.Wrap(f, policy))[op](), fault)
 			require.Equal(t, 1, f.calls, "%s: %v", op, fault)
 		}
+	}
+}
+
+// TestATimeoutIsTriedAgain: the error of a connection that timed out is context.DeadlineExceeded, as is that of a caller
+// whose time is over. Only the latter is final.
+func TestATimeoutIsTriedAgain(t *testing.T) {
+	dial := net.Dialer{Deadline: time.Unix(1, 0)}
+	_, late := dial.DialContext(t.Context(), "tcp", "127.0.0.1:9")
+	require.ErrorIs(t, late, context.DeadlineExceeded)
+	fault := fmt.Errorf("%w: %w", store.ErrTemporary, late)
+	for op := range operations(t.Context(), nil) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFailing(t, fault, 1)
+			require.NoError(t, operations(t.Context(), retry.Wrap(f, policy))[op](), op)
+			require.Equal(t, 2, f.calls, op)
+			over, cancel := context.WithDeadline(t.Context(), time.Now())
+			defer cancel()
+			f = newFailing(t, fault, 1)
+			require.ErrorIs(t, operations(over, retry.Wrap(f, policy))[op](), late, op)
+			require.Equal(t, 1, f.calls, op)
+		})
 	}
 }
 
