@@ -150,11 +150,11 @@ func (m *Manager) add(info device.Info, found device.Medium, exact bool) *entry 
 	return e
 }
 
-// Remote returns the pass for I/O of this process with an SMB server, without a mount. The kernel does not count that
+// Remote returns the pass for I/O of this process with a server, without a mount. The kernel does not count that
 // as I/O, so the gate yields to other runs of tidemark only. --medium has no effect on it.
 func (m *Manager) Remote(host string) *iopolicy.Pass {
 	host = strings.ToLower(host)
-	key := "remote:smb:" + host
+	key := "remote:" + host
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, e := range m.all() {
@@ -162,7 +162,7 @@ func (m *Manager) Remote(host string) *iopolicy.Pass {
 			return e.pass(m.cfg.Client)
 		}
 	}
-	info := device.Info{Medium: device.Remote, Key: key, Server: host, Why: "It is a share of another machine."}
+	info := device.Info{Medium: device.Remote, Key: key, Server: host, Why: "It is another machine."}
 	return m.add(info, device.Remote, false).pass(m.cfg.Client)
 }
 

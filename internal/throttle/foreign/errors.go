@@ -3,7 +3,7 @@ package foreign
 import "errors"
 
 // errNotCounted: the kernel keeps no counters for it.
-var errNotCounted = errors.New("the kernel keeps no counters for this mount")
+var errNotCounted = errors.New("the kernel keeps no counters for it")
 
 // errEnded: the process has ended, and another may have its ID.
 var errEnded = errors.New("the process has ended")
