@@ -52,18 +52,20 @@ more is stored again where scattered parts of a file change. It cannot be change
 		if same && c.Flags().Changed("chunk-size") {
 			return usagef("--chunk-size: --same-key takes the sizes of the other repository: leave one of the two out")
 		}
-		if dry {
-			return a.dryRunInit(ctx)
-		}
 		like, err := a.model(ctx, same)
 		if err != nil {
 			return err
 		}
-		r, err := a.create(ctx, true, repo.InitOptions{Like: like, Chunks: chunker.Params(sizes)})
+		var r *repo.Repository
+		if dry {
+			err = a.dryRunInit(ctx)
+		} else {
+			r, err = a.create(ctx, true, repo.InitOptions{Like: like, Chunks: chunker.Params(sizes)})
+		}
 		if like != nil {
 			err = errors.Join(err, like.Close())
 		}
-		if err != nil {
+		if err != nil || r == nil {
 			return err
 		}
 		return r.Close()
