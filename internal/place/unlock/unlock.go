@@ -215,7 +215,7 @@ func ReadKeyFile(path string) ([]byte, error) {
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("read key file: %w: put the file there, or give another key (--key-file, --password-file)", err)
+		return nil, fmt.Errorf("read key file: %w: put the file there or give another key (--key-file, --password-file)", err)
 	}
 	secret, err := keyfile.ParseSecretFile(text)
 	if err != nil {

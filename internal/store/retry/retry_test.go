@@ -244,8 +244,8 @@ func TestOtherFailuresAreFinal(t *testing.T) {
 	}
 }
 
-// TestATimeoutIsTriedAgain: the error of a connection that timed out is context.DeadlineExceeded, as is that of a caller
-// whose time is over. Only the latter is final.
+// TestATimeoutIsTriedAgain: the error of a connection that timed out is context.DeadlineExceeded, as is that of a
+// caller whose time is up. Only the latter is final.
 func TestATimeoutIsTriedAgain(t *testing.T) {
 	dial := net.Dialer{Deadline: time.Unix(1, 0)}
 	_, late := dial.DialContext(t.Context(), "tcp", "127.0.0.1:9")
