@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tidemark-backup/tidemark/internal/backup/scan"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/report"
@@ -103,7 +102,7 @@ func (c *checkpoints) snapshot(ctx context.Context, root format.ID, held amount,
 	repo.Listed, error,
 ) {
 	sn := *c.out.Snapshot
-	sn.Partial, sn.Tree, sn.End, sn.Held = true, root, scan.Moment(time.Now()), each
+	sn.Partial, sn.Tree, sn.End, sn.Held = true, root, tree.TimeOf(time.Now()), each
 	sn.Users, sn.Groups = o.names()
 	sn.Stats = stats(c.ledger.Snapshot(), c.session.Totals())
 	sn.Stats.Content.Files, sn.Stats.Content.Others, sn.Stats.Content.Bytes = held.Files, 0, held.Bytes

@@ -1,12 +1,10 @@
 package backup
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 
 	"github.com/tidemark-backup/tidemark/internal/backup/compare"
 	"github.com/tidemark-backup/tidemark/internal/backup/save"
@@ -104,7 +102,7 @@ func (f *finisher) Node(i int, old, n *tree.Node) (keep bool, err error) {
 		c.complete(n, same)
 	}
 	if p := j.place.at(e.Name); p != nil && p.source {
-		p.differ = old == nil || !sameContent(&n.Content, &old.Content) || !sameMetadata(n, old)
+		p.differ = old == nil || !n.Content.Equal(&old.Content) || !sameMetadata(n, old)
 	}
 	if n.Outcome > tree.Retried || n.Recheck {
 		j.compared.Racy = true // the next backup must check it, whatever its times are
@@ -210,7 +208,7 @@ func (f *finisher) countContent(n, old *tree.Node) {
 		return
 	}
 	f.tally.Objects.Encrypted++
-	same := old != nil && old.Type == n.Type && sameContent(&n.Content, &old.Content) && n.Target == old.Target
+	same := old != nil && old.Type == n.Type && n.Content.Equal(&old.Content) && n.Target == old.Target
 	switch {
 	case same && n.Type == tree.File && sameMetadata(n, old):
 		if f.work.compared.AllNew {
@@ -265,8 +263,4 @@ func (f *finisher) failed(n, old *tree.Node) {
 		group = &f.ledger.Files.Changed
 	}
 	group.Add(^uint64(0))
-}
-
-func sameContent(a, b *tree.Content) bool {
-	return bytes.Equal(a.Inline, b.Inline) && slices.Equal(a.Chunks, b.Chunks) && a.List == b.List
 }

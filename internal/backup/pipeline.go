@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/tidemark-backup/tidemark/internal/backup/compare"
 	"github.com/tidemark-backup/tidemark/internal/backup/read"
@@ -157,7 +158,7 @@ func newPipeline(d deps, src Source, par Parallel, parent Parent) (*pipeline, er
 	p.memory = read.Memory{
 		Buffers: read.NewBuffers(max(2, count), size),
 		Scratch: read.NewBuffers(par.Readers.Most, read.SmallFile+1),
-		Open:    read.NewSemaphore(max(0, localfs.MaxOpenFiles()-otherOpens-readerOpens*par.Readers.Most)),
+		Open:    semaphore.NewWeighted(max(0, int64(localfs.MaxOpenFiles()-otherOpens-readerOpens*par.Readers.Most))),
 	}
 	p.places, p.found = places(src.Root, d.sources)
 	p.places.differ = true // the root has no node to compare

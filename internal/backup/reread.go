@@ -197,7 +197,7 @@ func (s *share) load(opt RereadOptions) error {
 	}
 	start := s.out.Snapshot.Start
 	daily := uint64(float64(s.total) * float64(day) / float64(s.cycle))
-	s.dirty = s.state.note(opt.Boot, time.Unix(start.Sec, int64(start.Nsec)), s.now, daily)
+	s.dirty = s.state.note(opt.Boot, start.Std(), s.now, daily)
 	return nil
 }
 

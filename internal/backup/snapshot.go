@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/backup/compare"
-	"github.com/tidemark-backup/tidemark/internal/backup/scan"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
@@ -15,6 +14,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
 // Job describes one backup.
@@ -249,7 +249,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, be
 		return err
 	}
 	sn := out.Snapshot
-	sn.Tree, sn.End = found.tree, scan.Moment(time.Now())
+	sn.Tree, sn.End = found.tree, tree.TimeOf(time.Now())
 	sn.Users, sn.Groups = found.users, found.groups
 	sn.Held = make([]snapshot.Held, len(out.Sources))
 	for i := range out.Sources {
@@ -301,7 +301,7 @@ func (b *Label) snapshot(start time.Time) *snapshot.Snapshot {
 		at = start
 	}
 	return &snapshot.Snapshot{
-		Time: scan.Moment(at), Start: scan.Moment(start), Host: b.Host, User: b.User, UID: b.UID, GID: b.GID,
+		Time: tree.TimeOf(at), Start: tree.TimeOf(start), Host: b.Host, User: b.User, UID: b.UID, GID: b.GID,
 		System: b.System, Program: b.Program, Sources: b.Sources, Domain: b.Domain, Tags: b.Tags, Rules: b.Rules,
 		Description: b.Description, Job: b.Job, Setup: b.Setup,
 	}

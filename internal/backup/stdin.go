@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidemark-backup/tidemark/internal/backup/scan"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
@@ -39,7 +38,7 @@ func (s *Stdin) run(ctx context.Context, d deps, par Parallel) (*result, error) 
 	if err != nil {
 		return nil, fmt.Errorf("read standard input: %w", err)
 	}
-	now := scan.Moment(time.Now())
+	now := tree.TimeOf(time.Now())
 	node := tree.Node{
 		Name: components[len(components)-1], Type: tree.File, Mode: 0o600, UID: uint32(os.Getuid()),
 		GID: uint32(os.Getgid()), Links: 1, Size: size, ModTime: now, Changed: now, Content: content,

@@ -18,28 +18,15 @@ const (
 // eachChunk visits the chunks of a file, inline or in a list. Inline content has none. The size beyond the chunks is a
 // hole.
 func eachChunk(ctx context.Context, load tree.Load, n *tree.Node, visit func(tree.Chunk) error) error {
-	c, at := &n.Content, uint64(0)
-	each := func(c tree.Chunk) error {
-		at += c.Len
+	end := uint64(len(n.Content.Inline))
+	err := n.Content.Each(ctx, load, func(c tree.Chunk, off uint64) error {
+		end = off + c.Len
 		return visit(c)
+	})
+	if err != nil || end >= n.Size {
+		return err
 	}
-	switch {
-	case !c.List.IsZero():
-		if err := tree.WalkList(ctx, load, c.List, each); err != nil {
-			return err
-		}
-	case len(c.Inline) > 0:
-		return nil
-	}
-	for _, chunk := range c.Chunks {
-		if err := each(chunk); err != nil {
-			return err
-		}
-	}
-	if at < n.Size {
-		return visit(tree.Chunk{Len: n.Size - at})
-	}
-	return nil
+	return visit(tree.Chunk{Len: n.Size - end})
 }
 
 // WriteContent writes the content of a file, holes as zeros. The error wraps ErrNoContent if the snapshot has none.

@@ -1,12 +1,10 @@
 package browse
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -336,8 +334,7 @@ func (d *differ) pair(ctx context.Context, at string, old, new item) error {
 }
 
 func sameContent(a, b *tree.Node) bool {
-	return a.Size == b.Size && a.Content.List == b.Content.List && bytes.Equal(a.Content.Inline, b.Content.Inline) &&
-		slices.Equal(a.Content.Chunks, b.Content.Chunks)
+	return a.Size == b.Size && a.Content.Equal(&b.Content)
 }
 
 // sameMetadata compares the metadata that a restore would set, and the change time, which reveals silent changes.

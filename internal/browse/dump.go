@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -80,5 +79,3 @@ func (d *dumper) everything(ctx context.Context, sub *tree.Node, at string, visi
 	}
 	return walk(ctx, d.r, sub.Subtree, at, true, each)
 }
-
-func clock(t tree.Time) time.Time { return time.Unix(t.Sec, int64(t.Nsec)) }

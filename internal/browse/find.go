@@ -122,9 +122,9 @@ func (f *finder) suits(at string, n *tree.Node) bool {
 	switch {
 	case len(q.Types) > 0 && !slices.Contains(q.Types, n.Type):
 		return false
-	case q.Newer != nil && compareTimes(n.ModTime, *q.Newer) < 0:
+	case q.Newer != nil && n.ModTime.Compare(*q.Newer) < 0:
 		return false
-	case q.Older != nil && compareTimes(n.ModTime, *q.Older) > 0:
+	case q.Older != nil && n.ModTime.Compare(*q.Older) > 0:
 		return false
 	}
 	return len(f.patterns) == 0 || slices.ContainsFunc(f.patterns, func(p pattern) bool {
@@ -160,16 +160,6 @@ func (f *finder) uses(ctx context.Context, n *tree.Node) (format.ID, error) {
 		return hit, nil
 	}
 	return hit, err
-}
-
-func compareTimes(a, b tree.Time) int {
-	switch {
-	case a == b:
-		return 0
-	case a.Sec < b.Sec || a.Sec == b.Sec && a.Nsec < b.Nsec:
-		return -1
-	}
-	return 1
 }
 
 // sameXattrs reports whether both lists are equal.

@@ -45,10 +45,10 @@ type tarWriter struct {
 func (t *tarWriter) add(ctx context.Context, at string, n *tree.Node) error {
 	h := &tar.Header{
 		Format: tar.FormatPAX, Name: strings.TrimPrefix(at, "/"), Mode: int64(n.Mode),
-		Uid: int(n.UID), Gid: int(n.GID), Uname: t.Users[n.UID], Gname: t.Groups[n.GID], ModTime: clock(n.ModTime),
+		Uid: int(n.UID), Gid: int(n.GID), Uname: t.Users[n.UID], Gname: t.Groups[n.GID], ModTime: n.ModTime.Std(),
 	}
 	if n.Access != nil {
-		h.AccessTime = clock(*n.Access)
+		h.AccessTime = n.Access.Std()
 	}
 	switch n.Type {
 	case tree.File:

@@ -28,7 +28,7 @@ func (d *dumper) zip(ctx context.Context, sub *tree.Node, at string, w io.Writer
 
 func (d *dumper) zipOne(ctx context.Context, zw *zip.Writer, at string, n *tree.Node) error {
 	h := &zip.FileHeader{Name: strings.TrimPrefix(at, "/")}
-	zipTime(h, clock(n.ModTime))
+	zipTime(h, n.ModTime.Std())
 	mode := fs.FileMode(n.Mode & 0o777)
 	for bit, flag := range map[uint32]fs.FileMode{0o4000: fs.ModeSetuid, 0o2000: fs.ModeSetgid, 0o1000: fs.ModeSticky} {
 		if n.Mode&bit != 0 {

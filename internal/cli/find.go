@@ -52,7 +52,7 @@ func (f *findFlags) query(args []string) (browse.Query, error) {
 		if err != nil {
 			return q, err
 		}
-		moment := tree.Time{Sec: at.Unix(), Nsec: uint32(at.Nanosecond())}
+		moment := tree.TimeOf(at)
 		*bound.to = &moment
 	}
 	if !f.blobs {

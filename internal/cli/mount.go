@@ -122,7 +122,7 @@ func (a *app) viewed(r *repo.Repository, filter repo.Filter) func(context.Contex
 				a.print.Note(fmt.Sprintf("snapshot %s cannot be read, and is left out: %v", l.ID.Short(), l.Err))
 			case l.Err == nil && filter.Match(l.Snapshot):
 				sn := l.Snapshot
-				at := time.Unix(sn.Time.Sec, int64(sn.Time.Nsec))
+				at := sn.Time.Std()
 				list = append(list, view.Snapshot{ID: l.ID, Tree: sn.Tree, Time: at, Host: sn.Host, Tags: sn.Tags,
 					Partial: sn.Partial})
 			}

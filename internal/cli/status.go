@@ -144,7 +144,7 @@ func machines(listed []repo.Listed, limit time.Duration, now time.Time) []event.
 
 // madeAt returns when a snapshot was made.
 func madeAt(l *repo.Listed) time.Time {
-	made := time.Unix(l.Snapshot.Start.Sec, int64(l.Snapshot.Start.Nsec))
+	made := l.Snapshot.Start.Std()
 	if !l.Stored.IsZero() && l.Stored.Before(made) {
 		return l.Stored
 	}

@@ -154,7 +154,7 @@ func (a *app) versionsOf(ctx context.Context, r *repo.Repository, hosts [][]outp
 		saved := make(map[format.ID]time.Time, len(list))
 		for i, s := range list {
 			dated[i] = browse.Dated{Snapshot: browse.Snapshot{ID: s.ID, Tree: s.Snapshot.Tree}, Sources: s.Snapshot.Sources}
-			saved[s.ID] = time.Unix(s.Snapshot.Time.Sec, int64(s.Snapshot.Time.Nsec))
+			saved[s.ID] = s.Snapshot.Time.Std()
 		}
 		host := ""
 		if len(hosts) > 1 {

@@ -93,7 +93,7 @@ func Run(ctx context.Context, from, to *repo.Repository, opt Options) (*Result, 
 	if opt.New {
 		chosen = slices.DeleteFunc(chosen, c.old)
 	}
-	slices.SortStableFunc(chosen, func(a, b repo.Listed) int { return compareTimes(a.Snapshot.Time, b.Snapshot.Time) })
+	slices.SortStableFunc(chosen, func(a, b repo.Listed) int { return a.Snapshot.Time.Compare(b.Snapshot.Time) })
 	for _, s := range chosen {
 		if err := c.one(ctx, s); err != nil {
 			return &c.res, fmt.Errorf("copy snapshot %s: %w", s.ID.Short(), err)
@@ -132,7 +132,7 @@ func (c *copier) old(s repo.Listed) bool {
 		if o := d.Snapshot; o.Original.IsZero() || o.Host != s.Snapshot.Host || !slices.Equal(o.Sources, s.Snapshot.Sources) {
 			continue
 		}
-		if !found || compareTimes(d.Snapshot.Time, made) > 0 {
+		if !found || d.Snapshot.Time.Compare(made) > 0 {
 			made = d.Snapshot.Time
 		}
 		if d.Stored.After(stored) {
@@ -140,7 +140,7 @@ func (c *copier) old(s repo.Listed) bool {
 		}
 		found = true
 	}
-	return found && compareTimes(s.Snapshot.Time, made) <= 0 && !c.sources[s.ID].Stored.After(stored)
+	return found && s.Snapshot.Time.Compare(made) <= 0 && !c.sources[s.ID].Stored.After(stored)
 }
 
 // one copies a snapshot, unless the destination has it. Each has a session of its own: after a failure, no claim is
@@ -265,14 +265,4 @@ func apart(a, b tree.Time) uint64 {
 		a, b = b, a
 	}
 	return uint64(b.Sec) - uint64(a.Sec)
-}
-
-func compareTimes(a, b tree.Time) int {
-	if a.Sec != b.Sec {
-		if a.Sec < b.Sec {
-			return -1
-		}
-		return 1
-	}
-	return int(a.Nsec) - int(b.Nsec)
 }

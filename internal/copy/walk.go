@@ -1,11 +1,11 @@
 package copy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -16,42 +16,26 @@ type stopWalk struct{}
 
 func (stopWalk) Error() string { return "nothing more is read" }
 
-// nodes yields the nodes of a folder.
-func nodes(ctx context.Context, load tree.Load, id format.ID) iter.Seq2[*tree.Node, error] {
-	return func(yield func(*tree.Node, error) bool) {
-		err := tree.Walk(ctx, load, id, func(n *tree.Node) error {
-			if !yield(n, nil) {
+// walked yields what a walk visits.
+func walked[T any](walk func(visit func(T) error) error) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		err := walk(func(one T) error {
+			if !yield(one, nil) {
 				return stopWalk{}
 			}
 			return nil
 		})
 		if err != nil && !errors.As(err, new(stopWalk)) {
-			yield(nil, err)
+			yield(*new(T), err)
 		}
 	}
 }
 
 // chunksOf yields the chunks of a file.
 func chunksOf(ctx context.Context, load tree.Load, c *tree.Content) iter.Seq2[tree.Chunk, error] {
-	return func(yield func(tree.Chunk, error) bool) {
-		for _, chunk := range c.Chunks {
-			if !yield(chunk, nil) {
-				return
-			}
-		}
-		if c.List.IsZero() {
-			return
-		}
-		err := tree.WalkList(ctx, load, c.List, func(chunk tree.Chunk) error {
-			if !yield(chunk, nil) {
-				return stopWalk{}
-			}
-			return nil
-		})
-		if err != nil && !errors.As(err, new(stopWalk)) {
-			yield(tree.Chunk{}, err)
-		}
-	}
+	return walked(func(visit func(tree.Chunk) error) error {
+		return c.Each(ctx, load, func(chunk tree.Chunk, _ uint64) error { return visit(chunk) })
+	})
 }
 
 // cursor looks up nodes of a folder by ascending names. A nil cursor has none.
@@ -67,7 +51,9 @@ func newCursor(ctx context.Context, load tree.Load, id format.ID) *cursor {
 		return nil
 	}
 	c := &cursor{}
-	c.next, c.stop = iter.Pull2(nodes(ctx, load, id))
+	c.next, c.stop = iter.Pull2(walked(func(visit func(*tree.Node) error) error {
+		return tree.Walk(ctx, load, id, visit)
+	}))
 	return c
 }
 
@@ -103,9 +89,7 @@ func (e earlierNode) same(n *tree.Node) bool {
 	if n.Type == tree.Dir {
 		return e.from.Subtree == n.Subtree
 	}
-	a, b := &n.Content, &e.from.Content
-	return n.Size == e.from.Size && a.List == b.List && slices.Equal(a.Chunks, b.Chunks) &&
-		slices.Equal(a.Inline, b.Inline)
+	return n.Size == e.from.Size && n.Content.Equal(&e.from.Content)
 }
 
 // below returns the subdirectories, for the next comparison.
@@ -200,7 +184,7 @@ func (a *aligned) copyOf(c tree.Chunk, at uint64) (format.ID, error) {
 		was, err, more := a.from()
 		is, errTo, moreTo := a.to()
 		if err != nil || errTo != nil {
-			return format.ID{}, fmt.Errorf("%w: %w", errReference, firstOf(err, errTo))
+			return format.ID{}, fmt.Errorf("%w: %w", errReference, cmp.Or(err, errTo))
 		}
 		a.was, a.is = was, is
 		a.end = !more || !moreTo || was.Len != is.Len || was.Len == 0
@@ -209,11 +193,4 @@ func (a *aligned) copyOf(c tree.Chunk, at uint64) (format.ID, error) {
 		return format.ID{}, nil
 	}
 	return a.is.ID, nil
-}
-
-func firstOf(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
 }

@@ -265,5 +265,5 @@ func ReplacePartial(groups ...[]Verdict) {
 func (v *Verdict) keep(why string) { v.Keep, v.Reasons = true, append(v.Reasons, why) }
 
 func moment(v *Verdict, in *time.Location) time.Time {
-	return time.Unix(v.Snapshot.Time.Sec, int64(v.Snapshot.Time.Nsec)).In(in)
+	return v.Snapshot.Time.Std().In(in)
 }

@@ -16,7 +16,7 @@ func ByStored(list []repo.Listed) []repo.Listed {
 			continue
 		}
 		dated := *out[i].Snapshot
-		dated.Time = tree.Time{Sec: out[i].Stored.Unix(), Nsec: uint32(out[i].Stored.Nanosecond())}
+		dated.Time = tree.TimeOf(out[i].Stored)
 		out[i].Snapshot = &dated
 	}
 	return out

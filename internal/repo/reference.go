@@ -153,7 +153,7 @@ func (c candidates) of(ref string, span when.Span) (Listed, error) {
 	var before, after *Listed
 	for i := range c.list {
 		l := &c.list[i]
-		switch at := time.Unix(l.Snapshot.Time.Sec, int64(l.Snapshot.Time.Nsec)); {
+		switch at := l.Snapshot.Time.Std(); {
 		case !at.Before(span.To):
 			after = l
 		case span.Day && at.Before(span.At):

@@ -254,7 +254,7 @@ func (l *Listed) FromFuture(now time.Time) bool {
 func ByTime(now time.Time) func(a, b Listed) int {
 	at := func(l *Listed) tree.Time {
 		if l.FromFuture(now) {
-			return tree.Time{Sec: l.Stored.Unix(), Nsec: uint32(l.Stored.Nanosecond())}
+			return tree.TimeOf(l.Stored)
 		}
 		return l.Snapshot.Time
 	}
@@ -265,21 +265,11 @@ func ByTime(now time.Time) func(a, b Listed) int {
 			}
 			return a.ID.Compare(b.ID)
 		}
-		if d := compareTimes(at(&a), at(&b)); d != 0 {
+		if d := at(&a).Compare(at(&b)); d != 0 {
 			return d
 		}
 		return a.ID.Compare(b.ID)
 	}
-}
-
-func compareTimes(a, b tree.Time) int {
-	switch {
-	case a.Sec < b.Sec || a.Sec == b.Sec && a.Nsec < b.Nsec:
-		return -1
-	case a == b:
-		return 0
-	}
-	return 1
 }
 
 // Superseded reports whether whole snapshots that follow a partial one have each source that it holds files of, without
@@ -307,5 +297,5 @@ func Follows(partial, s *snapshot.Snapshot, source string) (h snapshot.Held, ok 
 		return h, false
 	}
 	h, ok = s.HeldOf(source)
-	return h, ok && !h.Doubted() && (s.Start == partial.Start || compareTimes(s.Start, partial.End) >= 0)
+	return h, ok && !h.Doubted() && (s.Start == partial.Start || s.Start.Compare(partial.End) >= 0)
 }

@@ -6,35 +6,12 @@ import (
 	"io"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
-	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// blobLoader loads a blob of the repository.
-type blobLoader = func(ctx context.Context, id format.ID) ([]byte, error)
-
-// eachChunk yields the chunks of a file with their offsets.
-func eachChunk(ctx context.Context, load blobLoader, c *tree.Content, yield func(tree.Chunk, uint64) error) error {
-	off := uint64(0)
-	each := func(c tree.Chunk) error {
-		at := off
-		off += c.Len
-		return yield(c, at)
-	}
-	if !c.List.IsZero() {
-		return tree.WalkList(ctx, load, c.List, each)
-	}
-	for _, chunk := range c.Chunks {
-		if err := each(chunk); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // compareContent compares an open file with a node, chunk by chunk. The error wraps errContentDiffers if they differ.
-func compareContent(ctx context.Context, load blobLoader, f *localfs.File, n *tree.Node, h *seal.Hasher) error {
+func compareContent(ctx context.Context, load tree.Load, f *localfs.File, n *tree.Node, h *seal.Hasher) error {
 	if f.Opened().Size != n.Size {
 		return errContentDiffers
 	}
@@ -50,7 +27,7 @@ func compareContent(ctx context.Context, load blobLoader, f *localfs.File, n *tr
 	}
 	var buf []byte
 	end := uint64(0)
-	err := eachChunk(ctx, load, &n.Content, func(c tree.Chunk, off uint64) error {
+	err := n.Content.Each(ctx, load, func(c tree.Chunk, off uint64) error {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -17,7 +16,7 @@ func (j *job) ruleReplaces(n *tree.Node, st *localfs.Stat) bool {
 	case Never:
 		return false
 	case IfNewer:
-		return isLater(n.ModTime, st.Mtime)
+		return n.ModTime.Compare(st.Mtime) > 0
 	case IfChanged:
 		return st.Type != n.Type || st.Mtime != n.ModTime || n.Type == tree.File && st.Size != n.Size
 	}
@@ -46,24 +45,20 @@ func (j *job) permits(in *localfs.Dir, o *entry, a *action) error {
 }
 
 func (j *job) changedWhileAsked(t tree.Time) bool {
-	return !j.to.Asked.IsZero() && time.Unix(t.Sec, int64(t.Nsec)).After(j.to.Asked)
+	return !j.to.Asked.IsZero() && t.Std().After(j.to.Asked)
 }
 
 // changedSince reports whether an existing object with status st was changed after the snapshot, also if its
 // modification time was set back.
 func (j *job) changedSince(st *localfs.Stat) bool {
-	return j.sel.Made != tree.Time{} && (isLater(st.Mtime, j.sel.Made) || isLater(st.Ctime, j.sel.Made))
-}
-
-func isLater(t, than tree.Time) bool {
-	return t.Sec > than.Sec || t.Sec == than.Sec && t.Nsec > than.Nsec
+	return j.sel.Made != tree.Time{} && (st.Mtime.Compare(j.sel.Made) > 0 || st.Ctime.Compare(j.sel.Made) > 0)
 }
 
 // isUntouched reports whether the times of an existing file with status st are proof enough for a survey that it is n.
 // A restore without consent compares the content all the same, and leaves the file if it differs.
 func (j *job) isUntouched(n *tree.Node, st *localfs.Stat) bool {
 	return st.Type == tree.File && n.Type == tree.File && st.Size == n.Size && st.Mtime == n.ModTime &&
-		!isLater(st.Ctime, j.sel.Made)
+		st.Ctime.Compare(j.sel.Made) <= 0
 }
 
 // loses reports whether something is lost if n replaces the existing object of a in the directory in: it has other
@@ -95,7 +90,7 @@ func (j *job) loses(in *localfs.Dir, n *tree.Node, a *action) bool {
 // beginning of its content, with the time of the kill. Files of several chunks grow under a temporary name.
 func (j *job) mayBeHalfMade(n *tree.Node, st *localfs.Stat) bool {
 	return n.Links <= 1 && len(n.Content.Chunks) <= 1 && n.Content.List.IsZero() && st.Links <= 1 &&
-		isLater(st.Mtime, j.sel.Made) && (j.survey == nil || j.survey.few())
+		st.Mtime.Compare(j.sel.Made) > 0 && (j.survey == nil || j.survey.few())
 }
 
 // isBeginning reports whether the existing file e is the beginning of n, which has at most one chunk.

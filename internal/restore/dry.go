@@ -34,7 +34,7 @@ func (x dry) directory(_ context.Context, d *dir, a *action) error {
 // file counts a file without its holes.
 func (x dry) file(ctx context.Context, f *file, a *action) error {
 	data := uint64(len(f.node.Content.Inline))
-	err := eachChunk(ctx, x.repo.LoadBlob, &f.node.Content, func(c tree.Chunk, _ uint64) error {
+	err := f.node.Content.Each(ctx, x.repo.LoadBlob, func(c tree.Chunk, _ uint64) error {
 		if !c.IsHole() {
 			data += c.Len
 		}

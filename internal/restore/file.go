@@ -35,7 +35,7 @@ func (w *walker) planChunks(ctx context.Context, f *file) error {
 	n := f.node
 	end := uint64(len(n.Content.Inline))
 	data := end
-	err := eachChunk(ctx, w.repo.LoadBlob, &n.Content, func(c tree.Chunk, off uint64) error {
+	err := n.Content.Each(ctx, w.repo.LoadBlob, func(c tree.Chunk, off uint64) error {
 		if c.IsHole() {
 			f.sparse.Store(true)
 		} else {

@@ -84,7 +84,7 @@ func (w *Walker) Loses(ctx context.Context, n *tree.Node) (bool, error) {
 		}
 		return err
 	}
-	add := func(c tree.Chunk) error {
+	err := n.Content.Each(ctx, w.k.load, func(c tree.Chunk, _ uint64) error {
 		if c.IsHole() {
 			return nil
 		}
@@ -92,17 +92,7 @@ func (w *Walker) Loses(ctx context.Context, n *tree.Node) (bool, error) {
 			return nil
 		}
 		return check()
-	}
-	var err error
-	if n.Content.List.IsZero() {
-		for _, c := range n.Content.Chunks {
-			if err = add(c); err != nil {
-				break
-			}
-		}
-	} else {
-		err = tree.WalkList(ctx, w.k.load, n.Content.List, add)
-	}
+	})
 	if err == nil {
 		err = check()
 	}

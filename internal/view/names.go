@@ -148,7 +148,7 @@ func (r *Repository) arrange(all []Snapshot) {
 			name += "_" + s.ID.Short()
 		}
 		root := directory("")
-		root.Subtree, root.ModTime = s.Tree, tree.Time{Sec: s.Time.Unix(), Nsec: uint32(s.Time.Nanosecond())}
+		root.Subtree, root.ModTime = s.Tree, tree.TimeOf(s.Time)
 		root.Changed = root.ModTime
 		wanted["snapshots"][name] = r.trees.Root(s.ID, root)
 		groups := []string{"", "hosts/" + plain(s.Host)}

@@ -213,7 +213,7 @@ func (i info) Size() int64  { return int64(i.e.Node.Size) }
 func (i info) IsDir() bool  { return i.e.Folder != nil }
 func (i info) Sys() any     { return nil }
 func (i info) ModTime() time.Time {
-	return time.Unix(i.e.Node.ModTime.Sec, int64(i.e.Node.ModTime.Nsec))
+	return i.e.Node.ModTime.Std()
 }
 func (i info) Mode() fs.FileMode {
 	if i.IsDir() {

@@ -55,12 +55,9 @@ func (c *Comparer) stored(ctx context.Context, n *tree.Node) (bool, error) {
 	if n.Type != tree.File {
 		return true, nil
 	}
-	if n.Content.List.IsZero() {
-		return c.storedChunks(ctx, n.Content.Chunks)
-	}
-	var batch []tree.Chunk
+	var batch []format.ID
 	check := func() error {
-		ok, err := c.storedChunks(ctx, batch)
+		ok, err := c.Session.Holds(ctx, batch)
 		if batch = batch[:0]; err == nil && !ok {
 			err = errUnheld
 		}
@@ -72,8 +69,11 @@ func (c *Comparer) stored(ctx context.Context, n *tree.Node) (bool, error) {
 		}
 		return c.Load(ctx, id)
 	}
-	err := tree.WalkList(ctx, load, n.Content.List, func(chunk tree.Chunk) error {
-		if batch = append(batch, chunk); len(batch) < chunksPerLookup {
+	err := n.Content.Each(ctx, load, func(chunk tree.Chunk, _ uint64) error {
+		if chunk.IsHole() {
+			return nil
+		}
+		if batch = append(batch, chunk.ID); len(batch) < chunksPerLookup {
 			return nil
 		}
 		return check()
@@ -86,14 +86,4 @@ func (c *Comparer) stored(ctx context.Context, n *tree.Node) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
-}
-
-func (c *Comparer) storedChunks(ctx context.Context, chunks []tree.Chunk) (bool, error) {
-	ids := make([]format.ID, 0, len(chunks))
-	for _, chunk := range chunks {
-		if !chunk.IsHole() {
-			ids = append(ids, chunk.ID)
-		}
-	}
-	return c.Session.Holds(ctx, ids)
 }

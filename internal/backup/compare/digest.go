@@ -121,7 +121,7 @@ func (s *Digester) Stat(d *scan.Directory) (stat Digest, racy bool) {
 	if d.Excluded {
 		buf = append(buf, 1)
 	}
-	started := scan.Moment(d.Started)
+	started := tree.TimeOf(d.Started)
 	for i := range d.Entries {
 		e := &d.Entries[i]
 		buf = appendStatus(buf, e, d.FS.StableInodes)

@@ -42,7 +42,7 @@ func (s *Stage) before(ctx context.Context, f *localfs.File, d *Dir, i uint32, t
 			return at, err
 		}
 	}
-	if scan.Safe(at.Ctime, scan.Moment(time.Now())) {
+	if scan.Safe(at.Ctime, tree.TimeOf(time.Now())) {
 		return at, nil
 	}
 	if try == 0 && f.Presumed() { // its status is that of the scan

@@ -147,7 +147,7 @@ func (r *Reader) begin(b *Portion, entries []uint32) {
 // the order of their extents.
 func (r *Reader) readGroup(ctx context.Context, b *Portion, entries []uint32, p *Piece, rest *remainder) (int, error) {
 	r.group, r.wholes = r.group[:0], r.wholes[:0]
-	r.started = scan.Moment(time.Now())
+	r.started = tree.TimeOf(time.Now())
 	defer r.closeGroup()
 	n, most, ordered := 0, r.files.MaxFiles(), r.stage.byExtent(b.handle)
 	if ordered {
@@ -202,7 +202,7 @@ func (r *Reader) closeGroup() {
 		}
 		r.group[i] = opened{}
 	}
-	r.stage.Memory.Open.Release(max(0, len(r.group)-1))
+	r.stage.Memory.Open.Release(max(0, int64(len(r.group)-1)))
 	r.group = r.group[:0]
 }
 
@@ -218,7 +218,7 @@ func (r *Reader) open(ctx context.Context, b *Portion, i uint32, p *Piece, rest 
 		return false, nil
 	}
 	if !first {
-		if !r.stage.Memory.Open.TryAcquire() { // other readers have them
+		if !r.stage.Memory.Open.TryAcquire(1) { // other readers have them
 			return false, nil
 		}
 		defer func(before int) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/backup/scan"
@@ -87,7 +88,7 @@ func TestResidentFilesComeFirst(t *testing.T) {
 	next := &sent{gate: gate}
 	ledger := report.New(time.Now)
 	stage := New(Config{Ledger: ledger, Flow: next, Memory: Memory{
-		Buffers: NewBuffers(8, PieceSize+SmallFile), Scratch: NewBuffers(1, SmallFile+1), Open: NewSemaphore(100),
+		Buffers: NewBuffers(8, PieceSize+SmallFile), Scratch: NewBuffers(1, SmallFile+1), Open: semaphore.NewWeighted(100),
 	}})
 	reader := stage.NewReader(ledger.Worker("reader"))
 	defer func() { require.NoError(t, reader.Close()) }()

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/tidemark-backup/tidemark/internal/backup/scan"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/options"
@@ -60,9 +62,9 @@ type Config struct {
 
 // Memory bounds what the readers hold at a time.
 type Memory struct {
-	Buffers *Buffers   // for file data on its way to the next stage
-	Scratch *Buffers   // one for each reader, used while a gate limits the size of reads
-	Open    *Semaphore // files that readers have open beside the first one each
+	Buffers *Buffers            // for file data on its way to the next stage
+	Scratch *Buffers            // one for each reader, used while a gate limits the size of reads
+	Open    *semaphore.Weighted // files that readers have open beside the first one each
 }
 
 // Stage is the readers' common part. It is safe for concurrent use.

@@ -48,7 +48,7 @@ func (w *Window) holds(n *tree.Node) bool {
 }
 
 func (w *Window) covers(at tree.Time) bool {
-	moment := time.Unix(at.Sec, int64(at.Nsec))
+	moment := at.Std()
 	return !moment.Before(w.From) && !moment.After(w.Until)
 }
 
@@ -264,42 +264,26 @@ func (w *walker) compare(ctx context.Context, f *localfs.File, n *tree.Node) (bo
 		p, err := w.read(f, 0, uint64(len(c.Inline)))
 		return err == nil && bytes.Equal(p, c.Inline), err
 	}
-	off := int64(0)
-	visit := func(chunk tree.Chunk) error {
-		at := off
-		off += int64(chunk.Len)
+	load := func(ctx context.Context, id format.ID) ([]byte, error) {
+		p, err := w.Load(ctx, id)
+		if err != nil {
+			err = &loadError{err}
+		}
+		return p, err
+	}
+	err := c.Each(ctx, load, func(chunk tree.Chunk, off uint64) error {
 		if chunk.IsHole() {
 			return nil
 		}
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		p, err := w.read(f, at, chunk.Len)
+		p, err := w.read(f, int64(off), chunk.Len)
 		if err == nil && w.Hasher.ID(p) != chunk.ID {
 			err = errDiffers
 		}
 		return err
-	}
-	if !c.List.IsZero() {
-		load := func(ctx context.Context, id format.ID) ([]byte, error) {
-			p, err := w.Load(ctx, id)
-			if err != nil {
-				err = &loadError{err}
-			}
-			return p, err
-		}
-		return equal(tree.WalkList(ctx, load, c.List, visit))
-	}
-	for _, chunk := range c.Chunks {
-		if err := visit(chunk); err != nil {
-			return equal(err)
-		}
-	}
-	return true, nil
-}
-
-// equal splits the error of a comparison into its result and a failure.
-func equal(err error) (bool, error) {
+	})
 	if errors.Is(err, errDiffers) {
 		return false, nil
 	}

@@ -26,8 +26,8 @@ func (s *Saver) NewChunks() *Chunks {
 func (s *Saver) putPage(page []byte) (format.ID, error) {
 	s.storing.RLock()
 	defer s.storing.RUnlock()
-	w := s.trees.get(s)
-	defer s.trees.put(w)
+	w := s.treeWriter()
+	defer s.trees.Put(w)
 	return w.emit(page)
 }
 

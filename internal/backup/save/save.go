@@ -37,7 +37,7 @@ type Config struct {
 // Saver stores chunks and trees of one run. It is safe for concurrent use.
 type Saver struct {
 	Config
-	trees   treeWriters
+	trees   sync.Pool    // of *treeWriter
 	storing sync.RWMutex // held for reading from a claim until its blob is in a frame
 }
 

@@ -3,7 +3,6 @@ package save
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -43,8 +42,8 @@ func (s *Saver) Tree(ctx context.Context, load tree.Load, old format.ID, entries
 // TreeWhilePaused is Tree between Pause and Resume.
 func (s *Saver) TreeWhilePaused(ctx context.Context, load tree.Load, old format.ID, entries Entries,
 ) (format.ID, error) {
-	w := s.trees.get(s)
-	defer s.trees.put(w)
+	w := s.treeWriter()
+	defer s.trees.Put(w)
 	return w.build(ctx, load, old, entries)
 }
 
@@ -60,29 +59,14 @@ type treeWriter struct {
 	fresh   [1]bool
 }
 
-// treeWriters is the pool of all treeWriters of a run.
-type treeWriters struct {
-	mu   sync.Mutex
-	free []*treeWriter
-}
-
-func (p *treeWriters) get(s *Saver) *treeWriter {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if n := len(p.free); n > 0 {
-		w := p.free[n-1]
-		p.free = p.free[:n-1]
+// treeWriter lends a writer, which the caller puts back into s.trees.
+func (s *Saver) treeWriter() *treeWriter {
+	if w, ok := s.trees.Get().(*treeWriter); ok {
 		return w
 	}
 	w := &treeWriter{saver: s, writer: s.Session.Writer(pack.Trees), hasher: s.Keys.Hasher()}
 	w.builder = tree.NewBuilder(w.emit)
 	return w
-}
-
-func (p *treeWriters) put(w *treeWriter) {
-	p.mu.Lock()
-	p.free = append(p.free, w)
-	p.mu.Unlock()
 }
 
 // emit stores a page unless the repository has it.
@@ -150,8 +134,8 @@ func (w *treeWriter) add(entries Entries, i int, old *tree.Node) error {
 
 // Single builds the tree of a directory with one entry.
 func (s *Saver) Single(n *tree.Node) (format.ID, error) {
-	w := s.trees.get(s)
-	defer s.trees.put(w)
+	w := s.treeWriter()
+	defer s.trees.Put(w)
 	w.builder.Reset()
 	if err := w.builder.Add(n); err != nil {
 		return format.ID{}, err

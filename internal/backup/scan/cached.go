@@ -165,7 +165,7 @@ func (l *cachedNames) keep(d *Directory) {
 		return
 	}
 	stamp := d.stamp()
-	if !stamp.exact() || !Safe(stamp.changed, Moment(d.Started)) {
+	if !stamp.exact() || !Safe(stamp.changed, tree.TimeOf(d.Started)) {
 		return
 	}
 	st, err := d.dir.Fstat()

@@ -26,10 +26,5 @@ func Safe(changed, seen tree.Time) bool {
 	for nsec < 0 {
 		seen.Sec, nsec = seen.Sec-1, nsec+1e9
 	}
-	return before(changed, tree.Time{Sec: seen.Sec, Nsec: uint32(nsec)})
+	return changed.Compare(tree.Time{Sec: seen.Sec, Nsec: uint32(nsec)}) < 0
 }
-
-func before(a, b tree.Time) bool { return a.Sec < b.Sec || a.Sec == b.Sec && a.Nsec < b.Nsec }
-
-// Moment converts a wall-clock time.
-func Moment(t time.Time) tree.Time { return tree.Time{Sec: t.Unix(), Nsec: uint32(t.Nanosecond())} }

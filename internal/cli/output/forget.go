@@ -124,7 +124,7 @@ func (f *Forgotten) Events() []any {
 				Failed: f.failed(&v), Reasons: append([]string{}, v.Reasons...), Waits: g.Waits, Tags: []string{},
 				Paths: []string{}}
 			if s := v.Snapshot; s != nil {
-				j.Host, j.Time = s.Host, moment(s.Time).Format("2006-01-02T15:04:05.999999999Z07:00")
+				j.Host, j.Time = s.Host, s.Time.Std().Format("2006-01-02T15:04:05.999999999Z07:00")
 				j.Tags = append(j.Tags, s.Tags...)
 				for _, path := range s.Sources {
 					text, _ := event.Escape(path)

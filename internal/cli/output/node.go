@@ -166,8 +166,6 @@ func permissions(n *tree.Node) string {
 	return string(b)
 }
 
-func moment(t tree.Time) time.Time { return time.Unix(t.Sec, int64(t.Nsec)) }
-
 func optional(t *tree.Time) *time.Time {
 	if t == nil {
 		return nil
@@ -178,4 +176,4 @@ func optional(t *tree.Time) *time.Time {
 
 func written(t tree.Time) time.Time { return event.Moment(t.Sec, t.Nsec) }
 
-func stamp(t tree.Time) string { return moment(t).Format("2006-01-02 15:04:05") }
+func stamp(t tree.Time) string { return t.Std().Format("2006-01-02 15:04:05") }

@@ -44,7 +44,7 @@ func printableList(list []string, separator string) string {
 func (s *Snapshot) Events() []any {
 	sn := s.Snapshot
 	e := &event.Snapshot{
-		Type: "snapshot", ID: s.ID.String(), ShortID: s.ID.Short(), Time: moment(sn.Time), Tree: sn.Tree.String(),
+		Type: "snapshot", ID: s.ID.String(), ShortID: s.ID.Short(), Time: sn.Time.Std(), Tree: sn.Tree.String(),
 		Hostname: sn.Host, Username: sn.User, UID: sn.UID, GID: sn.GID, Tags: sn.Tags, Note: sn.Description,
 		Program: sn.Program,
 		System:  sn.System, TotalFiles: sn.Stats.Content.Files, TotalBytes: sn.Stats.Content.Bytes,

@@ -103,7 +103,7 @@ func PublishedLate(sn *snapshot.Snapshot, published time.Time) bool {
 	if sn == nil || sn.Renewed == (tree.Time{}) {
 		return false
 	}
-	gap := published.Sub(time.Unix(sn.Renewed.Sec, int64(sn.Renewed.Nsec)))
+	gap := published.Sub(sn.Renewed.Std())
 	return gap.Abs() > LeaseExpiry/2
 }
 

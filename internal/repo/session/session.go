@@ -404,7 +404,7 @@ func (s *Session) save(ctx context.Context, sn *snapshot.Snapshot, last bool) (f
 	sn.Acknowledged = s.acknowledged()
 	if !s.opt.DryRun {
 		at := s.lease.renewed()
-		sn.Renewed = tree.Time{Sec: at.Unix(), Nsec: uint32(at.Nanosecond())}
+		sn.Renewed = tree.TimeOf(at)
 	}
 	data, id, err := object.Seal(s.to.Keys, store.Snapshot, snapshot.Encode(sn))
 	if err != nil {

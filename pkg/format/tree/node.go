@@ -6,6 +6,7 @@
 package tree
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
@@ -115,6 +116,11 @@ type Content struct {
 	Inline []byte    // the whole content of a tiny file, at most MaxInline bytes
 	Chunks []Chunk   // in the order of the file
 	List   format.ID // root page of the list of chunks, when there are more than MaxChunks
+}
+
+// Equal reports whether c and other have the same bytes in the same chunks.
+func (c *Content) Equal(other *Content) bool {
+	return c.List == other.List && bytes.Equal(c.Inline, other.Inline) && slices.Equal(c.Chunks, other.Chunks)
 }
 
 // Chunk is a part of a file: bytes that are a blob, or a hole.

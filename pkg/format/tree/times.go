@@ -1,7 +1,9 @@
 package tree
 
 import (
+	"cmp"
 	"math/bits"
+	"time"
 
 	"github.com/tidemark-backup/tidemark/pkg/format/wire"
 )
@@ -10,6 +12,20 @@ const second = 1_000_000_000 // nanoseconds
 
 // maxNanosGap is the largest difference in seconds that is written in nanoseconds: its double fits 63 bits.
 const maxNanosGap = 1 << 32
+
+// TimeOf returns the moment of t.
+func TimeOf(t time.Time) Time { return Time{Sec: t.Unix(), Nsec: uint32(t.Nanosecond())} }
+
+// Std returns t as a time of the standard library.
+func (t Time) Std() time.Time { return time.Unix(t.Sec, int64(t.Nsec)) }
+
+// Compare returns -1 if t is before u, 1 if it is after u, else 0.
+func (t Time) Compare(u Time) int {
+	if t.Sec != u.Sec {
+		return cmp.Compare(t.Sec, u.Sec)
+	}
+	return cmp.Compare(t.Nsec, u.Nsec)
+}
 
 // normal returns t with its nanoseconds below a second, which file systems in user space may exceed.
 func (t Time) normal() Time {

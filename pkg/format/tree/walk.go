@@ -113,6 +113,26 @@ func LoadChunk(ctx context.Context, load Load, c Chunk) ([]byte, error) {
 	return blob, err
 }
 
+// Each visits the chunks of the content in order, each with its offset in the file. Inline content has none, and what
+// lies beyond the last one is a hole. The first error ends the walk.
+func (c *Content) Each(ctx context.Context, load Load, visit func(c Chunk, off uint64) error) error {
+	off := uint64(0)
+	each := func(chunk Chunk) error {
+		at := off
+		off += chunk.Len
+		return visit(chunk, at)
+	}
+	if !c.List.IsZero() {
+		return WalkList(ctx, load, c.List, each)
+	}
+	for _, chunk := range c.Chunks {
+		if err := each(chunk); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // WalkList visits the chunks of a file in order, page by page. The first error ends the walk.
 func WalkList(ctx context.Context, load Load, root format.ID, visit func(Chunk) error) error {
 	_, _, err := walkList(ctx, load, root, -1, visit)
