@@ -268,14 +268,7 @@ func (s *liveSide) list(d *liveDir) error {
 		return nil
 	}
 	var problems []error
-	d.state, problems = d.state.Load(d.path, present, func(name string, limit int) ([]byte, error) {
-		f, err := d.OpenFile(name)
-		if err != nil {
-			return nil, err
-		}
-		text, err := io.ReadAll(io.LimitReader(f, int64(limit)))
-		return text, errors.Join(err, f.Close())
-	})
+	d.state, problems = d.state.Load(d.path, present, d.ReadStart)
 	for _, err := range problems {
 		s.Problem(d.path, err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -164,13 +163,9 @@ func readStart(path string, limit int) ([]byte, error) {
 		return nil, err
 	}
 	defer dir.Release()
-	f, err := dir.OpenFile(filepath.Base(path))
+	content, err := dir.ReadStart(filepath.Base(path), limit)
 	if errors.Is(err, localfs.ErrVanished) {
 		return nil, fs.ErrNotExist
 	}
-	if err != nil {
-		return nil, err
-	}
-	content, err := io.ReadAll(io.LimitReader(f, int64(limit)))
-	return content, errors.Join(err, f.Close())
+	return content, err
 }

@@ -68,11 +68,11 @@ func (d *Dir) Apply(name string, n *tree.Node, what ApplyOptions) []Problem {
 	if name == "." { // by descriptor: after the mode is set, lookups in the directory may be denied
 		return d.Self().Apply(n, what)
 	}
-	grant, err := d.ioctx.begin(iopolicy.Metadata, 0)
-	if err != nil {
-		return []Problem{{What: "metadata", Err: err}}
-	}
-	defer grant.End(0)
+	return d.ioctx.set("metadata", func() []Problem { return d.applyTo(name, n, what) })
+}
+
+// applyTo is Apply for an entry, within an operation of the caller.
+func (d *Dir) applyTo(name string, n *tree.Node, what ApplyOptions) []Problem {
 	e, err := d.pin(name, n.Type)
 	if err != nil {
 		return []Problem{{What: "metadata", Err: err}}
@@ -83,33 +83,29 @@ func (d *Dir) Apply(name string, n *tree.Node, what ApplyOptions) []Problem {
 
 // SetMeta is Apply for the open file. Later writes would change the times again.
 func (w *Writer) SetMeta(n *tree.Node, what ApplyOptions) []Problem {
-	return w.ioctx.setAll(&object{fd: w.fd, host: w.host}, n, what)
+	o := object{fd: w.fd, host: w.host}
+	return w.ioctx.set("metadata", func() []Problem { return o.apply(n, what) })
 }
 
-// setAll sets all metadata of one object as one operation.
-func (d *IOContext) setAll(o *object, n *tree.Node, what ApplyOptions) []Problem {
+// set sets properties of one object as one operation. what names them if the operation is not admitted.
+func (d *IOContext) set(what string, call func() []Problem) []Problem {
 	grant, err := d.begin(iopolicy.Metadata, 0)
 	if err != nil {
-		return []Problem{{What: "metadata", Err: err}}
+		return []Problem{{What: what, Err: err}}
 	}
 	defer grant.End(0)
-	return o.apply(n, what)
+	return call()
 }
 
 // Prepare sets the flags of n that must precede the first byte, as no-copy-on-write and compression. SetMeta reports
 // the failures again.
-func (w *Writer) Prepare(n *tree.Node) []Problem { return w.ioctx.prepareOpen(w.fd, n) }
+func (w *Writer) Prepare(n *tree.Node) []Problem {
+	return w.ioctx.set("flags", func() []Problem { return prepare(w.fd, n) })
+}
 
 // Prepare sets the flags of n that must precede the first entry of a directory, as case folding.
-func (d *Dir) Prepare(n *tree.Node) []Problem { return d.ioctx.prepareOpen(d.fd, n) }
-
-func (d *IOContext) prepareOpen(fd int, n *tree.Node) []Problem {
-	grant, err := d.begin(iopolicy.Metadata, 0)
-	if err != nil {
-		return []Problem{{What: "flags", Err: err}}
-	}
-	defer grant.End(0)
-	return prepare(fd, n)
+func (d *Dir) Prepare(n *tree.Node) []Problem {
+	return d.ioctx.set("flags", func() []Problem { return prepare(d.fd, n) })
 }
 
 // Unprotect clears what prevents a change or the removal of the entry name: the flags immutable and append-only and, on
@@ -121,18 +117,14 @@ func (d *Dir) Unprotect(name string) error {
 	if name == "." {
 		return d.Self().Unprotect()
 	}
-	err := d.ioctx.do(iopolicy.Metadata, func() error {
+	return wrap("unprotect", name, d.ioctx.do(iopolicy.Metadata, func() error {
 		e, err := d.pin(name, tree.File)
 		if err != nil {
 			return err
 		}
 		defer e.Close()
 		return e.object.unprotect()
-	})
-	if err != nil {
-		return wrap("unprotect", name, err)
-	}
-	return nil
+	}))
 }
 
 type problems []Problem

@@ -21,10 +21,7 @@ func (d *Dir) Flags(name string, _ tree.Type) (uint64, error) {
 		return 0, wrap("read flags of", name, err)
 	}
 	flags, err := d.ioctx.readFlags(d.object(name))
-	if err != nil {
-		return 0, wrap("read flags of", name, err)
-	}
-	return uint64(flags & macKeptFlags), nil
+	return uint64(flags & macKeptFlags), wrap("read flags of", name, err)
 }
 
 // Flags returns the flags of the open file, as Dir.Flags does.
@@ -38,12 +35,11 @@ func (f *File) Flags() (uint64, error) {
 
 // readFlags reads the flags of an object as one operation.
 func (d *IOContext) readFlags(o *object) (uint32, error) {
-	grant, err := d.begin(iopolicy.Metadata, 0)
-	if err != nil {
-		return 0, err
-	}
-	flags, err := o.flags()
-	grant.End(0)
+	var flags uint32
+	err := d.do(iopolicy.Metadata, func() (err error) {
+		flags, err = o.flags()
+		return err
+	})
 	return flags, err
 }
 

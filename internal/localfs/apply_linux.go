@@ -37,7 +37,7 @@ func (o *object) chown(uid, gid int) error {
 	})
 }
 
-// chmod does not follow symbolic links. The system call for that needs Linux 6.6; before, the object is pinned.
+// chmod does not follow symbolic links. For an entry without a descriptor it needs Linux 6.6.
 func (o *object) chmod(mode uint32) error {
 	if o.pinned {
 		return o.byLink(func(proc int, link string) error { return unix.Fchmodat(proc, link, mode, 0) })
@@ -45,30 +45,7 @@ func (o *object) chmod(mode uint32) error {
 	if o.name == "" {
 		return retry(func() error { return unix.Fchmod(o.fd, mode) })
 	}
-	err := retry(func() error { return unix.Fchmodat(o.fd, o.name, mode, unix.AT_SYMLINK_NOFOLLOW) })
-	if err != unix.EOPNOTSUPP && err != unix.EPERM {
-		return err
-	}
-	if pinned := o.chmodPinned(mode); pinned == nil || err == unix.EOPNOTSUPP {
-		return pinned
-	}
-	return err
-}
-
-func (o *object) chmodPinned(mode uint32) error {
-	pin, err := openat(o.fd, o.name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(pin)
-	var st Stat
-	if err := fstat(pin, &st); err != nil {
-		return err
-	}
-	if st.Type == tree.Symlink {
-		return unix.ELOOP
-	}
-	return (&object{fd: pin, host: o.host, pinned: true}).chmod(mode)
+	return retry(func() error { return unix.Fchmodat(o.fd, o.name, mode, unix.AT_SYMLINK_NOFOLLOW) })
 }
 
 // byLink makes a call that accepts no O_PATH descriptor, by the object's link in /proc/self/fd.
@@ -130,16 +107,7 @@ func (o *object) setXattr(attr string, value []byte) error {
 	if o.name == "" {
 		return retry(func() error { return unix.Fsetxattr(o.fd, attr, value, 0) })
 	}
-	if !o.host.noXattrAt.Load() {
-		if _, err := o.xattrAt(unix.SYS_SETXATTRAT, attr, value); !o.missing(err) {
-			return err
-		}
-	}
-	path, err := o.path()
-	if err != nil {
-		return err
-	}
-	return retry(func() error { return unix.Lsetxattr(path, attr, value, 0) })
+	return o.byPath(func(path string) error { return unix.Lsetxattr(path, attr, value, 0) })
 }
 
 func (o *object) removeXattr(attr string) error {
@@ -149,21 +117,7 @@ func (o *object) removeXattr(attr string) error {
 	if o.name == "" {
 		return retry(func() error { return unix.Fremovexattr(o.fd, attr) })
 	}
-	path, err := o.path()
-	if err == nil {
-		return retry(func() error { return unix.Lremovexattr(path, attr) })
-	}
-	var name, key nameBuf
-	pathp, attrp := name.pointer(o.name), key.pointer(attr)
-	errAt := retry(func() error {
-		_, _, errno := unix.Syscall6(unix.SYS_REMOVEXATTRAT, uintptr(o.fd), uintptr(unsafe.Pointer(pathp)),
-			unix.AT_SYMLINK_NOFOLLOW, uintptr(unsafe.Pointer(attrp)), 0, 0)
-		return errnoOrNil(errno)
-	})
-	if o.missing(errAt) {
-		return err
-	}
-	return errAt
+	return o.byPath(func(path string) error { return unix.Lremovexattr(path, attr) })
 }
 
 // lateFlags is the open object whose flags are set last.
@@ -187,7 +141,7 @@ func (o *object) openFlags(n *tree.Node, what ApplyOptions) lateFlags {
 		t.fd = o.fd
 		return t
 	}
-	fd, err := o.openSelf(n.Type)
+	fd, err := o.openSelf()
 	if err != nil {
 		if n.Flags != 0 {
 			t.err = fmt.Errorf("open to set flags %#x: %w", n.Flags, err)
@@ -211,21 +165,16 @@ func (t *lateFlags) close() {
 	}
 }
 
-// openSelf opens the pinned or named file or directory for reading, and nothing else.
-func (o *object) openSelf(typ tree.Type) (fd int, err error) {
-	if o.pinned {
-		err = o.byLink(func(proc int, link string) error {
-			fd, err = openat(proc, link, unix.O_RDONLY|unix.O_CLOEXEC)
-			return err
-		})
-		return fd, err
+// openSelf opens the pinned file or directory for reading.
+func (o *object) openSelf() (fd int, err error) {
+	if !o.pinned {
+		return -1, unix.EINVAL
 	}
-	if typ == tree.Dir {
-		return openat(o.fd, o.name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC)
-	}
-	var st Stat
-	d := Dir{fd: o.fd, host: o.host}
-	return d.openRegular(o.name, &st)
+	err = o.byLink(func(proc int, link string) error {
+		fd, err = openat(proc, link, unix.O_RDONLY|unix.O_CLOEXEC)
+		return err
+	})
+	return fd, err
 }
 
 func (o *object) unprotect() error {
@@ -239,7 +188,7 @@ func (o *object) unprotect() error {
 	if o.name == "" && !o.pinned {
 		return changeFlags(o.fd, 0, protectFlags)
 	}
-	fd, err := o.openSelf(st.Type)
+	fd, err := o.openSelf()
 	if err != nil {
 		return err
 	}

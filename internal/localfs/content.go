@@ -97,26 +97,40 @@ func (c *content) writeSome(p []byte, off int64) (int, error) {
 	}
 	p = p[:cut(off, len(p), grant.Max)]
 	n, err := pwrite(c.fd, p, off)
-	if err == nil && (grant.Max > 0 || c.ioctx.Yields()) {
-		err = pages.Push(c.fd, off, int64(n), grant.Max > 0)
+	if err == nil {
+		err = c.push(off, n, grant.Max > 0)
 	}
 	grant.End(n)
 	return n, err
 }
 
-func (c *content) status(st *Stat) error {
-	return c.ioctx.do(iopolicy.Metadata, func() error { return fstat(c.fd, st) })
+// push sends what was written to the device, if it must not stay in memory.
+func (c *content) push(off int64, n int, bounded bool) error {
+	if n == 0 || !bounded && !c.ioctx.Yields() {
+		return nil
+	}
+	return pages.Push(c.fd, off, int64(n), bounded)
 }
 
-// close does not wait for the gate.
-func (c *content) close() error {
+// Stat returns the present status of the file, even if its name is gone.
+func (c *content) Stat() (st Stat, err error) {
+	if err = c.ioctx.do(iopolicy.Metadata, func() error { return fstat(c.fd, &st) }); err != nil {
+		return Stat{}, fmt.Errorf("stat open file: %w", err)
+	}
+	return st, nil
+}
+
+// Close closes the file, and does not wait for the gate. After writing, an error means that the file system may have
+// lost data.
+func (c *content) Close() error {
 	fd := c.fd
 	c.fd = -1
-	if fd < 0 {
-		return unix.EBADF
+	err := error(unix.EBADF)
+	if fd >= 0 {
+		err = unix.Close(fd)
 	}
-	if err := unix.Close(fd); err != nil && err != unix.EINTR {
-		return err
+	if err != nil && err != unix.EINTR {
+		return fmt.Errorf("close file: %w", err)
 	}
 	return nil
 }

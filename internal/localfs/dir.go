@@ -59,6 +59,8 @@ func (d IOContext) open(path string, flags int) (*Dir, error) {
 	return nil, fmt.Errorf("open directory %q: %w", path, err)
 }
 
+func openat(dirfd int, name string, flags int) (int, error) { return openatMode(dirfd, name, flags, 0) }
+
 func newDir(fd int, h *host, door IOContext) *Dir {
 	d := &Dir{fd: fd, host: h, ioctx: door}
 	d.refs.Store(1)
@@ -84,6 +86,28 @@ func (d *Dir) Open(name string) (*Dir, error) {
 		return nil, wrap("open directory", name, err)
 	}
 	return newDir(fd, d.host, d.ioctx), nil
+}
+
+// Lstat fills st for the entry name, or for the directory if name is ".". It does not allocate.
+func (d *Dir) Lstat(name string, st *Stat) error {
+	err := checkNameOrSelf(name)
+	if err == nil {
+		var grant iopolicy.Grant
+		if grant, err = d.ioctx.begin(iopolicy.Metadata, 0); err == nil {
+			err = d.lstat(name, st)
+			grant.End(0)
+		}
+	}
+	return wrap("stat", name, err)
+}
+
+// Fstat returns the status of the directory itself.
+func (d *Dir) Fstat() (Stat, error) {
+	var st Stat
+	if err := d.ioctx.do(iopolicy.Metadata, func() error { return fstat(d.fd, &st) }); err != nil {
+		return Stat{}, fmt.Errorf("stat open directory: %w", err)
+	}
+	return st, nil
 }
 
 // Gone reports whether name no longer leads to an object of this type and inode number. Errors of the file system alone

@@ -87,23 +87,17 @@ func (e *Entry) setFile(fd int) {
 // Xattrs returns the extended attributes of the object, as Dir.Xattrs does.
 func (e *Entry) Xattrs() ([]tree.Xattr, error) {
 	list, err := e.dir.ioctx.readXattrs(&e.object)
-	if err != nil {
-		err = wrap("read extended attributes of", e.name, err)
-	}
-	return list, err
+	return list, wrap("read extended attributes of", e.name, err)
 }
 
 // Apply sets the metadata of n on the object, as Dir.Apply does.
 func (e *Entry) Apply(n *tree.Node, what ApplyOptions) []Problem {
-	return e.dir.ioctx.setAll(&e.object, n, what)
+	return e.dir.ioctx.set("metadata", func() []Problem { return e.object.apply(n, what) })
 }
 
 // Unprotect is Dir.Unprotect of the object.
 func (e *Entry) Unprotect() error {
-	if err := e.dir.ioctx.do(iopolicy.Metadata, e.object.unprotect); err != nil {
-		return wrap("unprotect", e.name, err)
-	}
-	return nil
+	return wrap("unprotect", e.name, e.dir.ioctx.do(iopolicy.Metadata, e.object.unprotect))
 }
 
 // Link makes name, in the directory to, another name of the object.

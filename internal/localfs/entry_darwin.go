@@ -32,10 +32,7 @@ func (e *Entry) link(dirfd int, name string) error { return e.linkByName(dirfd, 
 // Flags returns the st_flags of the object, as Dir.Flags does.
 func (e *Entry) Flags() (uint64, error) {
 	flags, err := e.dir.ioctx.readFlags(&e.object)
-	if err != nil {
-		return 0, wrap("read flags of", e.name, err)
-	}
-	return uint64(flags & macKeptFlags), nil
+	return uint64(flags & macKeptFlags), wrap("read flags of", e.name, err)
 }
 
 // Readlink returns the target of a symbolic link, byte for byte.

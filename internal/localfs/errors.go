@@ -51,9 +51,12 @@ func Unsupported(err error) bool {
 		errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOTTY) || errors.Is(err, unix.ENOSYS))
 }
 
-// wrap adds the operation and the name to an error. A missing name, or one that a network server has forgotten, is
-// ErrVanished.
+// wrap adds the operation and the name to an error, if there is one. A missing name, or one that a network server
+// has forgotten, is ErrVanished.
 func wrap(verb, name string, err error) error {
+	if err == nil {
+		return nil
+	}
 	if !isStopped(err) && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESTALE)) {
 		return fmt.Errorf("%s %q: %w (%w)", verb, name, ErrVanished, err)
 	}

@@ -30,6 +30,21 @@ func (d *Dir) OpenFile(name string) (*File, error) {
 	return new(Batch).Open(d, name, Known{})
 }
 
+// ReadStart returns the beginning of the regular file name, up to limit bytes.
+func (d *Dir) ReadStart(name string, limit int) ([]byte, error) {
+	f, err := d.OpenFile(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	p := make([]byte, min(uint64(limit), f.opened.Size))
+	n, err := f.ReadAt(p, 0)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return p[:n], err
+}
+
 // Expect announces how many files will be opened in d, so that preparations that pay for several are made for the
 // first.
 func (d *Dir) Expect(files int) { d.noDev.expect(files) }
@@ -81,15 +96,6 @@ func (f *File) Opened() *Stat { return &f.opened }
 // MaxIO returns how many bytes the gate admits at once at present; 0: no limit.
 func (f *File) MaxIO() int { return f.ioctx.Pass.Bound() }
 
-// Stat returns the present status of the file, even if its name is gone.
-func (f *File) Stat() (Stat, error) {
-	var st Stat
-	if err := f.status(&st); err != nil {
-		return Stat{}, fmt.Errorf("stat open file: %w", err)
-	}
-	return st, nil
-}
-
 // Facts is the metadata of a file.
 type Facts struct {
 	Stat
@@ -134,14 +140,6 @@ func (f *File) Read(p []byte) (int, error) {
 		err = nil
 	}
 	return n, err
-}
-
-// Close closes the file.
-func (f *File) Close() error {
-	if err := f.close(); err != nil {
-		return fmt.Errorf("close file: %w", err)
-	}
-	return nil
 }
 
 // Extents splits the first size bytes of the file into data and holes, in order and without gaps, including a final

@@ -72,19 +72,14 @@ func (f *File) Flags() (uint64, error) { return f.ioctx.readFlags(f.fd, "") }
 
 // readFlags reads the flags of an open file or directory as one operation.
 func (d *IOContext) readFlags(fd int, name string) (uint64, error) {
-	grant, err := d.begin(iopolicy.Metadata, 0)
-	if err != nil {
-		return 0, wrap("read flags of", name, err)
-	}
-	flags, err := getFlags(fd)
-	grant.End(0)
-	if noFlags(err) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, wrap("read flags of", name, err)
-	}
-	return uint64(flags & keptFlags), nil
+	var flags uint32
+	err := d.do(iopolicy.Metadata, func() (err error) {
+		if flags, err = getFlags(fd); noFlags(err) {
+			flags, err = 0, nil
+		}
+		return err
+	})
+	return uint64(flags & keptFlags), wrap("read flags of", name, err)
 }
 
 // noFlags reports whether err says that the file system has no inode flags.

@@ -1,7 +1,6 @@
 package localfs
 
 import (
-	"bytes"
 	"fmt"
 	"strconv"
 
@@ -12,20 +11,11 @@ import (
 // given device. It returns "" if the table does not have it, as for a mount of another namespace.
 func mountedType(table []byte, mountID, dev uint64) string {
 	device := strconv.FormatUint(dev>>32, 10) + ":" + strconv.FormatUint(dev&0xffffffff, 10)
-	for line := range bytes.Lines(table) {
-		// 36 35 98:0 /root /point rw,noatime shared:1 - ext4 /dev/sda1 rw
-		left, right, ok := bytes.Cut(line, []byte(" - "))
-		fields, kinds := bytes.Fields(left), bytes.Fields(right)
-		if !ok || len(fields) < 5 || len(kinds) < 1 {
-			continue
+	id := strconv.FormatUint(mountID, 10)
+	for _, m := range parseMounts(table) {
+		if mountID != 0 && m.id == id || mountID == 0 && m.device == device {
+			return m.Type
 		}
-		if mountID != 0 && string(fields[0]) != strconv.FormatUint(mountID, 10) {
-			continue
-		}
-		if mountID == 0 && string(fields[2]) != device {
-			continue
-		}
-		return string(kinds[0])
 	}
 	return ""
 }

@@ -187,8 +187,6 @@ func methods() map[string]method {
 		_, ps, err := maker.File(d, "new", []byte("content"), node)
 		return errors.Join(err, failing(ps))
 	}}
-	dirs["Maker.Create"] = method{1, func(d *Dir) error { w, err := maker.Create(d, "new", node); return closing(w, err) }}
-	dirs["Maker.Finish"] = method{1, onWriter(func(w *Writer) error { return failing(maker.Finish(w, node)) })}
 	dirs["Maker.Entry"] = method{1, func(d *Dir) error { return failing(maker.Entry(d, "f", node, 0o600)) }}
 	dirs["Maker.Directory"] = method{1, func(d *Dir) error { return failing(maker.Directory(d, self, 0o700)) }}
 	return dirs

@@ -1,8 +1,6 @@
 package localfs
 
 import (
-	"fmt"
-
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
@@ -39,9 +37,9 @@ func (f *File) Confirm() error {
 	if !f.presumed {
 		return nil
 	}
-	var st Stat
-	if err := f.status(&st); err != nil {
-		return fmt.Errorf("look at open file: %w", err)
+	st, err := f.Stat()
+	if err != nil {
+		return err
 	}
 	if !f.Same(&st) {
 		return ErrReplaced

@@ -28,6 +28,13 @@ func NewMaker(what ApplyOptions) *Maker {
 	return m
 }
 
+const newFile = unix.O_RDWR | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
+
+// createAt makes and opens a file, which must not exist. It follows no symbolic link.
+func createAt(dirfd int, name string, mode uint32) (int, error) {
+	return openatMode(dirfd, name, newFile, mode)
+}
+
 func ownerOf(uid, gid uint32) uint64 { return uint64(uid)<<32 | uint64(gid) }
 
 // Plain reports whether new objects in d inherit no attributes, ACLs or flags, also in directories made below it, and
@@ -72,8 +79,9 @@ func (m *Maker) File(d *Dir, name string, content []byte, n *tree.Node) (made bo
 		done, err = w.writeStart(content, grant.Max > 0)
 	}
 	if err == nil && done == len(content) {
-		o := object{fd: fd, host: d.host}
-		ps = m.setNew(&o, n, mode)
+		if o := (object{fd: fd, host: d.host}); !m.setExpected(&o, n, mode) {
+			ps = o.apply(n, m.withoutFlags())
+		}
 		grant.End(done)
 	} else if grant.End(done); err == nil {
 		if _, err = w.WriteAt(content[done:], int64(done)); err == nil {
@@ -84,10 +92,7 @@ func (m *Maker) File(d *Dir, name string, content []byte, n *tree.Node) (made bo
 	if err == nil {
 		err = closeErr
 	}
-	if err != nil {
-		err = wrap("write", name, err)
-	}
-	return true, ps, err
+	return true, ps, wrap("write", name, err)
 }
 
 // withoutFlags is for files, which an immutable flag would prevent from being renamed. The caller sets flags last.
@@ -107,44 +112,17 @@ func (m *Maker) firstMode(n *tree.Node) uint32 {
 	return n.Mode & 0o777
 }
 
-// Create makes and opens the file name in a plain directory, for content that is too large for File. Finish sets its
-// metadata.
-func (m *Maker) Create(d *Dir, name string, n *tree.Node) (*Writer, error) {
-	return d.createWriter(name, m.firstMode(n))
-}
-
-// Finish sets the metadata of a file that Create made, except flags.
-func (m *Maker) Finish(w *Writer, n *tree.Node) []Problem {
-	grant, err := w.ioctx.begin(iopolicy.Metadata, 0)
-	if err != nil {
-		return []Problem{{What: "metadata", Err: err}}
-	}
-	defer grant.End(0)
-	return m.setNew(&object{fd: w.fd, host: w.host}, n, m.firstMode(n))
-}
-
-func (m *Maker) setNew(o *object, n *tree.Node, mode uint32) []Problem {
-	if m.setExpected(o, n, mode) {
-		return nil
-	}
-	return o.apply(n, m.withoutFlags())
-}
-
 // Entry is Dir.Apply for an entry that was just made in a plain directory with the given mode.
 func (m *Maker) Entry(d *Dir, name string, n *tree.Node, mode uint32) []Problem {
 	if n.Flags != 0 && !m.what.SkipFlags || checkName(name) != nil {
 		return d.Apply(name, n, m.what)
 	}
-	grant, err := d.ioctx.begin(iopolicy.Metadata, 0)
-	if err != nil {
-		return []Problem{{What: "metadata", Err: err}}
-	}
-	defer grant.End(0)
-	o := d.object(name)
-	if m.setExpected(o, n, mode) {
-		return nil
-	}
-	return o.apply(n, m.what)
+	return d.ioctx.set("metadata", func() []Problem {
+		if m.setExpected(d.object(name), n, mode) {
+			return nil
+		}
+		return d.applyTo(name, n, m.what)
+	})
 }
 
 // Directory is Dir.Apply for the plain directory d itself, made with the given mode, after all its entries.
@@ -152,15 +130,13 @@ func (m *Maker) Directory(d *Dir, n *tree.Node, mode uint32) []Problem {
 	if n.Flags != 0 && !m.what.SkipFlags {
 		return d.Apply(".", n, m.what)
 	}
-	grant, err := d.ioctx.begin(iopolicy.Metadata, 0)
-	if err != nil {
-		return []Problem{{What: "metadata", Err: err}}
-	}
-	defer grant.End(0)
-	if m.setExpected(&object{fd: d.fd, host: d.host}, n, mode) {
-		return nil
-	}
-	return d.object(".").apply(n, m.what)
+	o := object{fd: d.fd, host: d.host}
+	return d.ioctx.set("metadata", func() []Problem {
+		if m.setExpected(&o, n, mode) {
+			return nil
+		}
+		return o.apply(n, m.what)
+	})
 }
 
 // setExpected sets the metadata of n on a new object, in the order of apply, without what the object is expected to

@@ -2,13 +2,6 @@ package localfs
 
 import "golang.org/x/sys/unix"
 
-const newFile = unix.O_RDWR | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
-
-// createAt makes and opens a file, which must not exist. It follows no symbolic link.
-func createAt(dirfd int, name string, mode uint32) (int, error) {
-	return openatMode(dirfd, name, newFile, mode)
-}
-
 func renameNew(fromfd int, old string, tofd int, new string) error {
 	return unix.Renameat2(fromfd, old, tofd, new, unix.RENAME_NOREPLACE)
 }

@@ -14,6 +14,7 @@ type Mount struct {
 	Source   string // what is mounted: "/dev/sda1", "//nas/share"
 	ReadOnly bool
 	Local    bool   // a file system of this machine that holds data to be backed up
+	id       string // number of the mount
 	device   string // equal for all mounts of one file system
 	root     string // directory of the file system that is mounted
 }

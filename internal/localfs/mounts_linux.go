@@ -16,11 +16,13 @@ func Mounts() ([]Mount, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list file systems: %w", err)
 	}
-	return mountsOf(table), nil
+	return distinct(parseMounts(table)), nil
 }
 
-// mountsOf reads a mountinfo table.
-func mountsOf(table []byte) (all []Mount) {
+// parseMounts reads a mountinfo table, as
+//
+//	36 35 98:0 /root /point rw,noatime shared:1 - ext4 /dev/sda1 rw
+func parseMounts(table []byte) (all []Mount) {
 	for line := range bytes.Lines(table) {
 		left, right, ok := bytes.Cut(line, []byte(" - "))
 		// the source may be empty
@@ -28,7 +30,8 @@ func mountsOf(table []byte) (all []Mount) {
 		if !ok || len(fields) < 6 {
 			continue
 		}
-		m := Mount{Path: unescapeMount(fields[4]), Type: kinds[0], device: fields[2], root: unescapeMount(fields[3])}
+		m := Mount{Path: unescapeMount(fields[4]), Type: kinds[0], id: fields[0], device: fields[2],
+			root: unescapeMount(fields[3])}
 		m.ReadOnly = strings.HasPrefix(fields[5]+",", "ro,")
 		if len(kinds) > 2 {
 			m.Source = unescapeMount(kinds[1])
@@ -37,7 +40,7 @@ func mountsOf(table []byte) (all []Mount) {
 		m.classify()
 		all = append(all, m)
 	}
-	return distinct(all)
+	return all
 }
 
 // unescapeMount replaces the octal escapes of the kernel: \040 is a blank.

@@ -26,13 +26,13 @@ func TestMounts(t *testing.T) {
 broken line
 `
 	var local []string
-	for _, m := range mountsOf([]byte(table)) {
+	for _, m := range distinct(parseMounts([]byte(table))) {
 		if m.Local {
 			local = append(local, m.Path)
 		}
 	}
 	require.Equal(t, []string{"/", "/data", "/data/snap", "/etc/hosts", "/home", "/mnt/old disk", "/mnt/windows"}, local)
-	require.True(t, mountsOf([]byte("1 0 0:1 / / rw - overlay overlay rw\n"))[0].Local, "the root of a container")
+	require.True(t, parseMounts([]byte("1 0 0:1 / / rw - overlay overlay rw\n"))[0].Local, "the root of a container")
 
 	for line, want := range map[string]Mount{
 		"30 22 8:17 / /a\\040b rw,nosuid - ext4 /dev/sd\\040b ro\n":         {Source: "/dev/sd b", ReadOnly: true},
@@ -41,7 +41,7 @@ broken line
 		"30 22 0:17 / /x rw -  tmpfs\n":                                     {},
 		"30 22 0:17 / /x rw - tmpfs  rw\n":                                  {},
 	} {
-		all := mountsOf([]byte(line))
+		all := distinct(parseMounts([]byte(line)))
 		require.Len(t, all, 1, line)
 		require.Equal(t, want, Mount{Source: all[0].Source, ReadOnly: all[0].ReadOnly}, line)
 	}

@@ -75,8 +75,6 @@ func procPath(fd int, name string) string {
 // searchOnly opens a directory for lookups, without the right to read it.
 const searchOnly = unix.O_PATH
 
-func openat(dirfd int, name string, flags int) (int, error) { return openatMode(dirfd, name, flags, 0) }
-
 // openatMode makes the system call itself, because the wrapper of the library copies the name to the heap.
 func openatMode(dirfd int, name string, flags int, mode uint32) (int, error) {
 	var buf nameBuf

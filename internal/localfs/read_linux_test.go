@@ -297,8 +297,7 @@ func TestNoDescriptorIsLeaked(t *testing.T) {
 			_, _ = d.Flags(name, st.Type)
 			_ = d.Unprotect(name)
 			_ = d.Apply(name, &tree.Node{Type: st.Type, Mode: 0o700}, ApplyOptions{})
-			o := d.object(name)
-			_ = o.chmodPinned(0o700)
+			_ = chmodPinned(d, name, 0o700)
 		}
 		_, err = d.FS()
 		require.NoError(t, err)

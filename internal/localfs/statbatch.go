@@ -44,10 +44,7 @@ func (d *Dir) LstatBatch(below string, names []string, l *StatBatch) int {
 		if err == nil {
 			err = d.lstat(name, &l.Stats[i])
 		}
-		l.Errs[i] = nil
-		if err != nil {
-			l.Errs[i] = wrap("stat", names[i], err)
-		}
+		l.Errs[i] = wrap("stat", names[i], err)
 	}
 	l.series.End(grant, n)
 	return n

@@ -28,10 +28,10 @@ func (h *host) release() {}
 // searchOnly is O_EXEC of sys/fcntl.h: it opens a directory for lookups, without the right to read it.
 const searchOnly = 0x40000000
 
-func openat(dirfd int, name string, flags int) (int, error) {
+func openatMode(dirfd int, name string, flags int, mode uint32) (int, error) {
 	fd := -1
 	err := retry(func() (err error) {
-		fd, err = unix.Openat(dirfd, name, flags, 0)
+		fd, err = unix.Openat(dirfd, name, flags, mode)
 		return err
 	})
 	if err != nil {
@@ -71,27 +71,7 @@ func (d *Dir) openKnown(name string, _ Known, st *Stat) (int, bool, error) {
 	return fd, false, err
 }
 
-// Lstat fills st for the entry name, or for the directory if name is ".".
-func (d *Dir) Lstat(name string, st *Stat) error {
-	if err := checkNameOrSelf(name); err != nil {
-		return wrap("stat", name, err)
-	}
-	if err := d.ioctx.do(iopolicy.Metadata, func() error { return d.lstat(name, st) }); err != nil {
-		return wrap("stat", name, err)
-	}
-	return nil
-}
-
 func (d *Dir) lstat(name string, st *Stat) error { return d.object(name).stat(st) }
-
-// Fstat returns the status of the directory itself.
-func (d *Dir) Fstat() (Stat, error) {
-	var st Stat
-	if err := d.ioctx.do(iopolicy.Metadata, func() error { return fstat(d.fd, &st) }); err != nil {
-		return Stat{}, fmt.Errorf("stat open directory: %w", err)
-	}
-	return st, nil
-}
 
 func fstat(fd int, st *Stat) error {
 	var raw unix.Stat_t

@@ -32,22 +32,6 @@ const (
 	statMask  = unix.STATX_BASIC_STATS | unix.STATX_BTIME | unix.STATX_MNT_ID
 )
 
-// Lstat fills st for the entry name, or for the directory if name is ".". It does not allocate.
-func (d *Dir) Lstat(name string, st *Stat) error {
-	err := checkNameOrSelf(name)
-	if err == nil {
-		var grant iopolicy.Grant
-		if grant, err = d.ioctx.begin(iopolicy.Metadata, 0); err == nil {
-			err = d.lstat(name, st)
-			grant.End(0)
-		}
-	}
-	if err != nil {
-		return wrap("stat", name, err)
-	}
-	return nil
-}
-
 func (d *Dir) lstat(name string, st *Stat) error { return d.host.lstat(d.fd, name, st) }
 
 func (h *host) lstat(dirfd int, name string, st *Stat) error {
@@ -70,15 +54,6 @@ func (h *host) lstat(dirfd int, name string, st *Stat) error {
 	h.noStatx.Store(true)
 	fromStat(&old, st)
 	return nil
-}
-
-// Fstat returns the status of the directory itself.
-func (d *Dir) Fstat() (Stat, error) {
-	var st Stat
-	if err := d.ioctx.do(iopolicy.Metadata, func() error { return fstat(d.fd, &st) }); err != nil {
-		return Stat{}, fmt.Errorf("stat open directory: %w", err)
-	}
-	return st, nil
 }
 
 func fstat(fd int, st *Stat) error {

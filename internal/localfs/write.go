@@ -99,10 +99,7 @@ func (d *Dir) change(verb, name string, call func() error) error {
 	if err == nil {
 		err = d.ioctx.do(iopolicy.Metadata, call)
 	}
-	if err != nil {
-		return wrap(verb, name, err)
-	}
-	return nil
+	return wrap(verb, name, err)
 }
 
 // Writer is a regular file opened for writing. WriteAt is safe for concurrent use.
@@ -113,13 +110,9 @@ type Writer struct {
 
 // CreateFile makes the file name with mode 0o600. It must not exist; a symbolic link is not followed.
 func (d *Dir) CreateFile(name string) (*Writer, error) {
-	return d.createWriter(name, 0o600)
-}
-
-func (d *Dir) createWriter(name string, mode uint32) (*Writer, error) {
 	fd := -1
 	err := d.change("create", name, func() (err error) {
-		fd, err = createAt(d.fd, name, mode)
+		fd, err = createAt(d.fd, name, 0o600)
 		return err
 	})
 	if err != nil {
@@ -148,10 +141,8 @@ func (w *Writer) writeStart(p []byte, bounded bool) (int, error) {
 		}
 		done += n
 	}
-	if done > 0 && (bounded || w.ioctx.Yields()) {
-		if err := pages.Push(w.fd, 0, int64(done), bounded); err != nil {
-			return done, fmt.Errorf("send to the device: %w", err)
-		}
+	if err := w.push(0, done, bounded); err != nil {
+		return done, fmt.Errorf("send to the device: %w", err)
 	}
 	return done, nil
 }
@@ -170,15 +161,6 @@ func (w *Writer) Truncate(n int64) error {
 		return fmt.Errorf("set size to %d: %w", n, err)
 	}
 	return nil
-}
-
-// Stat returns the present status.
-func (w *Writer) Stat() (Stat, error) {
-	var st Stat
-	if err := w.status(&st); err != nil {
-		return Stat{}, fmt.Errorf("stat file being written: %w", err)
-	}
-	return st, nil
 }
 
 // Sync makes content and size durable, as far as the file system can.
@@ -211,12 +193,4 @@ func (w *Writer) Dup() (*Writer, error) {
 		return nil, fmt.Errorf("duplicate file: %w", err)
 	}
 	return &Writer{content: content{fd: fd, ioctx: w.ioctx}, host: w.host}, nil
-}
-
-// Close closes the file. An error means that the file system may have lost data.
-func (w *Writer) Close() error {
-	if err := w.close(); err != nil {
-		return fmt.Errorf("close written file: %w", err)
-	}
-	return nil
 }

@@ -22,10 +22,7 @@ func (d *Dir) Xattrs(name string, typ tree.Type) ([]tree.Xattr, error) {
 		return nil, nil
 	}
 	list, err := d.ioctx.readXattrs(d.object(name))
-	if err != nil {
-		err = wrap("read extended attributes of", name, err)
-	}
-	return list, err
+	return list, wrap("read extended attributes of", name, err)
 }
 
 // EachXattr calls yield with the value of one extended attribute of each of some entries that has it, as one operation.

@@ -41,11 +41,11 @@ func (o *object) list(p []byte) (n int, err error) {
 			return n, err
 		}
 	}
-	path, err := o.path()
-	if err != nil {
-		return 0, err
-	}
-	return retryCount(func() (int, error) { return unix.Llistxattr(path, p) })
+	err = o.byPath(func(path string) error {
+		n, err = unix.Llistxattr(path, p)
+		return err
+	})
+	return n, err
 }
 
 // get fills p with the value of the attribute attr; for an empty p, it returns the length.
@@ -61,20 +61,20 @@ func (o *object) get(attr string, p []byte) (n int, err error) {
 		return retryCount(func() (int, error) { return unix.Fgetxattr(o.fd, attr, p) })
 	}
 	if !o.host.noXattrAt.Load() {
-		n, err := o.xattrAt(unix.SYS_GETXATTRAT, attr, p)
+		n, err := o.getAt(attr, p)
 		if !o.missing(err) {
 			return n, err
 		}
 	}
-	path, err := o.path()
-	if err != nil {
-		return 0, err
-	}
-	return retryCount(func() (int, error) { return unix.Lgetxattr(path, attr, p) })
+	err = o.byPath(func(path string) error {
+		n, err = unix.Lgetxattr(path, attr, p)
+		return err
+	})
+	return n, err
 }
 
-// xattrAt is getxattrat and setxattrat of Linux 6.13, which take the same arguments.
-func (o *object) xattrAt(trap uintptr, attr string, p []byte) (int, error) {
+// getAt is getxattrat of Linux 6.13.
+func (o *object) getAt(attr string, p []byte) (int, error) {
 	var name, key nameBuf
 	path, attrp := name.pointer(o.name), key.pointer(attr)
 	args := &xattrArgs{value: unsafe.Pointer(unsafe.SliceData(p)), size: uint32(len(p))}
@@ -82,8 +82,8 @@ func (o *object) xattrAt(trap uintptr, attr string, p []byte) (int, error) {
 		return 0, unix.ENOSYS
 	}
 	n, err := retryCount(func() (int, error) {
-		n, _, errno := unix.Syscall6(trap, uintptr(o.fd), uintptr(unsafe.Pointer(path)), unix.AT_SYMLINK_NOFOLLOW,
-			uintptr(unsafe.Pointer(attrp)), uintptr(unsafe.Pointer(args)), unsafe.Sizeof(*args))
+		n, _, errno := unix.Syscall6(unix.SYS_GETXATTRAT, uintptr(o.fd), uintptr(unsafe.Pointer(path)),
+			unix.AT_SYMLINK_NOFOLLOW, uintptr(unsafe.Pointer(attrp)), uintptr(unsafe.Pointer(args)), unsafe.Sizeof(*args))
 		return int(n), errnoOrNil(errno)
 	})
 	runtime.KeepAlive(p)
@@ -99,21 +99,13 @@ func (o *object) missing(err error) bool {
 	return err == unix.ENOSYS || err == unix.EPERM && o.host.hasProc(o.fd)
 }
 
-// byPath makes a call on the pinned object by its link in /proc/self/fd.
+// byPath makes a call that takes only a path: a link to the pinned object, or the path of the entry.
 func (o *object) byPath(call func(path string) error) error {
 	if !o.host.hasProc(o.fd) {
 		return ErrNoProc
 	}
-	path := procPath(o.fd, "")
+	path := procPath(o.fd, o.name)
 	return retry(func() error { return call(path) })
-}
-
-// path returns a path to the object for calls that take only a path.
-func (o *object) path() (string, error) {
-	if !o.host.hasProc(o.fd) {
-		return "", ErrNoProc
-	}
-	return procPath(o.fd, o.name), nil
 }
 
 // extra is empty: on Linux, ACLs are attributes.

@@ -80,8 +80,12 @@ func (j *job) open(f *file) (*localfs.Writer, error) {
 	}
 	var w *localfs.Writer
 	err := j.withDir(f.dir, func(in *localfs.Dir) (err error) {
-		w, err = j.create(in, f)
-		return err
+		if f.temp != "" {
+			w, err = createTemp(in, f.temp)
+		} else {
+			w, err = in.CreateFile(f.node.Name)
+		}
+		return appeared(err)
 	})
 	if err != nil {
 		return nil, err
@@ -98,19 +102,6 @@ func (j *job) open(f *file) (*localfs.Writer, error) {
 		}
 	}
 	return w, nil
-}
-
-// create makes the file under its temporary name.
-func (j *job) create(in *localfs.Dir, f *file) (w *localfs.Writer, err error) {
-	switch name := f.partial().name; {
-	case f.dir.plain:
-		w, err = j.maker.Create(in, name, f.node)
-	case f.temp != "":
-		w, err = createTemp(in, name)
-	default:
-		w, err = in.CreateFile(name)
-	}
-	return w, appeared(err)
 }
 
 // write writes verified bytes.
@@ -165,7 +156,7 @@ func (j *job) finishFile(f *file) error {
 			return err
 		}
 	}
-	ps := j.setMeta(w, f)
+	ps := w.SetMeta(f.node, j.to.Apply.BeforeName())
 	if f.link != nil {
 		st, err := w.Stat()
 		if err != nil {
@@ -226,14 +217,6 @@ func (f *file) requireOld(in *localfs.Dir) error {
 		return errChanged
 	}
 	return nil
-}
-
-// setMeta sets all metadata but that which can forbid the rename.
-func (j *job) setMeta(w *localfs.Writer, f *file) []localfs.Problem {
-	if f.dir.plain && !localfs.Late(f.node) {
-		return j.maker.Finish(w, f.node)
-	}
-	return w.SetMeta(f.node, j.to.Apply.BeforeName())
 }
 
 // discardPartial removes a file that cannot be completed. Under its real name it could be mistaken for the complete

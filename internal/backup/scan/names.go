@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"errors"
-	"io"
 	"slices"
 	"strings"
 
@@ -135,9 +134,7 @@ func (l *realNames) loadRules(d *Directory, text string) (problems []error, ok b
 	if d.dir == nil {
 		return nil, false
 	}
-	d.state, problems = d.state.Load(d.Path(), present, func(name string, limit int) ([]byte, error) {
-		return readHead(d.dir, name, limit)
-	})
+	d.state, problems = d.state.Load(d.Path(), present, d.dir.ReadStart)
 	for _, err := range problems {
 		if errors.Is(err, localfs.ErrStopped) {
 			d.Err = err
@@ -145,21 +142,6 @@ func (l *realNames) loadRules(d *Directory, text string) (problems []error, ok b
 		}
 	}
 	return problems, true
-}
-
-// readHead reads the beginning of a regular file.
-func readHead(dir *localfs.Dir, name string, limit int) ([]byte, error) {
-	f, err := dir.OpenFile(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	p := make([]byte, min(uint64(limit), f.Opened().Size))
-	n, err := f.ReadAt(p, 0)
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	return p[:n], err
 }
 
 // read reads the names of d; again: they were read before.

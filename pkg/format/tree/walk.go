@@ -113,8 +113,8 @@ func LoadChunk(ctx context.Context, load Load, c Chunk) ([]byte, error) {
 	return blob, err
 }
 
-// Each visits the chunks of the content in order, each with its offset in the file. Inline content has none, and what
-// lies beyond the last one is a hole. The first error ends the walk.
+// Each visits the chunks of the content in order, each with its offset in the file. Inline content has none, and
+// what lies beyond the last one is a hole. The first error ends the walk.
 func (c *Content) Each(ctx context.Context, load Load, visit func(c Chunk, off uint64) error) error {
 	off := uint64(0)
 	each := func(chunk Chunk) error {
