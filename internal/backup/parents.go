@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/backup/compare"
 	"github.com/tidemark-backup/tidemark/internal/repo"
@@ -40,10 +39,10 @@ type origin struct {
 
 // namedParent returns the snapshot that the user chose, or nil.
 func (job *Job) namedParent(ctx context.Context, r *repo.Repository) (*repo.Listed, error) {
-	if job.Parent.Ref == "" || job.Source.Comparing.Force || job.Stdin != nil {
+	if job.Parent == "" || job.Source.Comparing.Force || job.Stdin != nil {
 		return nil, nil
 	}
-	found, err := r.FindSnapshot(ctx, job.Parent.Ref, repo.Filter{Hosts: []string{job.Label.Host}})
+	found, err := r.FindSnapshot(ctx, job.Parent, repo.Filter{Hosts: []string{job.Label.Host}})
 	if err != nil {
 		return nil, fmt.Errorf("choose parent: %w", err)
 	}
@@ -146,7 +145,7 @@ func (job *Job) originOf(ctx context.Context, r *repo.Repository, reliable []rep
 		if l.Snapshot.Partial != partial || !job.covers(l, source) {
 			continue
 		}
-		nodes, err := follow(ctx, r.LoadBlob, l.Snapshot.Tree, source)
+		nodes, err := tree.Follow(ctx, r.LoadBlob, l.Snapshot.Tree, source)
 		if err != nil {
 			return nil, err
 		}
@@ -158,23 +157,6 @@ func (job *Job) originOf(ctx context.Context, r *repo.Repository, reliable []rep
 		}
 	}
 	return nil, nil
-}
-
-// follow returns the nodes from the root of a tree to a path, nil if it leads nowhere. The root has a Subtree only.
-func follow(ctx context.Context, load tree.Load, root format.ID, at string) ([]*tree.Node, error) {
-	node := &tree.Node{Type: tree.Dir, Subtree: root}
-	nodes := []*tree.Node{node}
-	for name := range strings.FieldsFuncSeq(at, func(r rune) bool { return r == '/' }) {
-		if node.Type != tree.Dir || node.Subtree.IsZero() {
-			return nil, nil
-		}
-		var err error
-		if node, err = tree.Lookup(ctx, load, node.Subtree, name); err != nil || node == nil {
-			return nil, err
-		}
-		nodes = append(nodes, node)
-	}
-	return nodes, nil
 }
 
 // whole makes one snapshot the parent of all sources.

@@ -61,7 +61,7 @@ func (job *Job) formerHost(ctx context.Context, r *repo.Repository, listed []rep
 // has none.
 func (job *Job) hasFolders(ctx context.Context, r *repo.Repository, l *repo.Listed) (bool, error) {
 	for _, source := range job.Label.Sources {
-		nodes, err := follow(ctx, r.LoadBlob, l.Snapshot.Tree, source)
+		nodes, err := tree.Follow(ctx, r.LoadBlob, l.Snapshot.Tree, source)
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
 		}

@@ -23,7 +23,7 @@ type Job struct {
 	Source   Source
 	Stdin    *Stdin // instead of Source: one file from a stream
 	Parallel Parallel
-	Parent   ParentChoice
+	Parent   string // ID prefix or "latest" of the snapshot to compare with; "": each source has its own, see parents.go
 	Phases   Phases
 	Session  repo.SessionOptions
 
@@ -46,11 +46,6 @@ type Label struct {
 	Program     string
 	Job         string // of the service; "": made by hand
 	Setup       string // option file, without secrets; "": none
-}
-
-// ParentChoice selects the snapshot to compare with.
-type ParentChoice struct {
-	Ref string // ID prefix or "latest"; empty: each source has its own, see parents.go
 }
 
 // Outcome is the result of a backup.

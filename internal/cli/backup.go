@@ -308,7 +308,7 @@ func (a *app) backupJob(ctx context.Context, f *backupFlags, args []string) (*ba
 		Label: backup.Label{Host: f.label.host, User: userName(), Tags: f.label.tags, Description: f.label.note,
 			System: system(), Job: f.label.job,
 			UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), Program: "tidemark " + version()},
-		Parent:        backup.ParentChoice{Ref: f.parent.ref},
+		Parent:        f.parent.ref,
 		SkipUnchanged: f.parent.skipUnchanged,
 		NoDirCache:    !a.spec.Cache().Enabled,
 	}

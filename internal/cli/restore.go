@@ -178,7 +178,7 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 			_ = a.print.Print(&output.Would{Path: event.NewPath(path), What: what, Why: why})
 		}
 	}
-	result, err := restore.Run(ctx, r, what, to, restore.Parallel{Workers: max(par.Readers, par.Compressors)}, l)
+	result, err := restore.Run(ctx, r, what, to, max(par.Readers, par.Compressors), l)
 	if err == nil {
 		l.Phase(report.Done)
 	}
@@ -317,7 +317,7 @@ func (a *app) promptReplacing(ctx context.Context, r *repo.Repository, what rest
 	asked := *to
 	asked.Overwrite, asked.DryRun = restore.Always, true
 	look := report.NewJob(report.Restore, time.Now)
-	found, err := restore.Run(ctx, r, what, asked, restore.Parallel{Workers: 1}, look)
+	found, err := restore.Run(ctx, r, what, asked, 1, look)
 	if err != nil || found.Replaced.Objects == 0 {
 		return context.Cause(ctx) // the restore reports other errors
 	}

@@ -40,7 +40,7 @@ type Options struct {
 	Folder    string        // in which the folder of the drill is made
 	Host      string        // this machine: files of other machines are not compared with those here
 	Gate      localfs.Gates
-	Workers   int // as of restore.Parallel
+	Workers   int // as of restore.Run
 }
 
 // Result is how it ended.
@@ -189,7 +189,7 @@ func one(ctx context.Context, r *repo.Repository, opt *Options, i int, files map
 	}
 	take := func(at string, typ tree.Type) (bool, bool) { return files[at] != nil, typ == tree.Dir && ways[at] }
 	restored, err := restore.Run(ctx, r, restore.Selection{Tree: s.Tree, Take: take},
-		restore.Target{Path: to, Verify: true, Gate: opt.Gate}, restore.Parallel{Workers: opt.Workers}, l)
+		restore.Target{Path: to, Verify: true, Gate: opt.Gate}, opt.Workers, l)
 	if restored != nil {
 		res.Damaged = append(res.Damaged, restored.Damaged...)
 	}

@@ -163,7 +163,7 @@ func salvage(ctx context.Context, r *repo.Repository, k *rewrite.Keeper, id form
 	info := blobindex.PackInfo{ID: id, Salt: p.Table.Salt, Size: p.Size}
 	err = reader.Read(ctx, info, spans, func(i int, raw []byte, _ []uint32, err error) error {
 		if err != nil {
-			if !rewrite.IsDamage(err) {
+			if !repo.IsPartial(err) {
 				return err
 			}
 			one.Bad++

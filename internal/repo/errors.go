@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
+	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 )
@@ -47,6 +49,14 @@ func (e *PackError) Error() string { return e.Err.Error() }
 
 // Unwrap returns Err.
 func (e *PackError) Unwrap() error { return e.Err }
+
+// IsPartial reports whether an error means that a part of the repository is damaged or missing, and not that the
+// target cannot be reached. Other parts may be readable.
+func IsPartial(err error) bool {
+	var in *PackError
+	return !errors.Is(err, store.ErrTemporary) && !errors.Is(err, store.ErrGone) &&
+		(object.IsDamage(err) || errors.Is(err, store.ErrNotExist) || errors.As(err, &in))
+}
 
 // AmbiguousError reports that a reference has several matches.
 type AmbiguousError struct {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -142,7 +143,7 @@ func (j *job) snapshotNames(ctx context.Context, d *dir, yield func(string)) err
 		}
 		return nil
 	})
-	if context.Cause(ctx) == nil && isPartialDamage(err) {
+	if context.Cause(ctx) == nil && repo.IsPartial(err) {
 		return nil // the walk reports it
 	}
 	return err

@@ -12,13 +12,6 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// isPartialDamage reports whether an error concerns a part of the repository, so that other parts may be readable.
-func isPartialDamage(err error) bool {
-	var pack *repo.PackError
-	return !isUnreachable(err) &&
-		(errors.Is(err, format.ErrCorrupt) || errors.Is(err, store.ErrNotExist) || errors.As(err, &pack))
-}
-
 // isUnreachable reports whether an error concerns the repository as a whole. The store has retried long enough by then.
 func isUnreachable(err error) bool {
 	return errors.Is(err, store.ErrTemporary) || errors.Is(err, store.ErrGone)

@@ -7,12 +7,12 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// dry counts what real would do.
+// dry counts what real would do. For a survey it also collects what would be lost.
 type dry struct{ *walker }
 
 func (x dry) directory(_ context.Context, d *dir, a *action) error {
 	d.state = absent
-	x.countOld(a)
+	x.countOld(d.path, a)
 	if a.what != leave {
 		return nil
 	}
@@ -31,22 +31,24 @@ func (x dry) directory(_ context.Context, d *dir, a *action) error {
 	return err
 }
 
-// file counts a file without its holes.
-func (x dry) file(ctx context.Context, f *file, a *action) error {
+// file counts a file without its holes, which a survey does not look for.
+func (x dry) file(ctx context.Context, f *file, a *action) (err error) {
 	data := uint64(len(f.node.Content.Inline))
-	err := f.node.Content.Each(ctx, x.repo.LoadBlob, func(c tree.Chunk, _ uint64) error {
-		if !c.IsHole() {
-			data += c.Len
-		}
-		return nil
-	})
+	if x.survey == nil {
+		err = f.node.Content.Each(ctx, x.repo.LoadBlob, func(c tree.Chunk, _ uint64) error {
+			if !c.IsHole() {
+				data += c.Len
+			}
+			return nil
+		})
+	}
 	if stop := context.Cause(ctx); stop != nil {
 		return stop
 	}
 	if err != nil {
 		x.failFile(f, err)
 	} else {
-		x.countOld(a)
+		x.countOld(f.path, a)
 		x.ledger.Objects.Restored.Add(1)
 		x.ledger.Bytes.Restored.Add(f.node.Size)
 		x.ledger.Bytes.Written.Add(data)
@@ -56,8 +58,8 @@ func (x dry) file(ctx context.Context, f *file, a *action) error {
 	return nil
 }
 
-func (x dry) special(_ *entry, a *action) error {
-	x.countOld(a)
+func (x dry) special(o *entry, a *action) error {
+	x.countOld(o.path, a)
 	return nil
 }
 
@@ -65,13 +67,16 @@ func (x dry) name(o *entry, a *action) error { return x.special(o, a) }
 
 func (x dry) update(*entry, *action) (bool, error) { return true, nil }
 
-func (x dry) extra(in *localfs.Dir, name, _ string) (uint64, error) {
-	return removeTree(in, name, true)
+func (x dry) extra(in *localfs.Dir, name, at string) (uint64, error) {
+	n, err := removeTree(in, name, true)
+	x.survey.removes(at, n)
+	return n, err
 }
 
 // countOld counts the object that is replaced.
-func (x dry) countOld(a *action) {
+func (x dry) countOld(path string, a *action) {
 	if a.what == replace {
 		x.countReplaced(x.changedSince(&a.old))
+		x.survey.replaces(path)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// executor carries out what was decided: really, in a dry run (dry.go), or for a survey (survey.go). An error says that
-// an object could not be restored.
+// executor carries out what was decided: really, or in a dry run (dry.go). An error says that an object could not be
+// restored.
 type executor interface {
 	// directory enters d, or makes it. If d is the target itself, a creates.
 	directory(ctx context.Context, d *dir, a *action) error

@@ -44,7 +44,7 @@ type handle struct {
 func (h *handles) get(d *dir) (*localfs.Dir, error) {
 	at, way := h.nearestOpen(d)
 	for _, next := range slices.Backward(way) {
-		opened, err := h.enter(at, next)
+		opened, _, err := h.enter(at, next)
 		at.Release()
 		if err != nil {
 			return nil, err
@@ -72,11 +72,14 @@ func (h *handles) nearestOpen(d *dir) (at *localfs.Dir, way []*dir) {
 	return at, way
 }
 
-// enter opens d in its parent and checks its identity.
-func (h *handles) enter(in *localfs.Dir, d *dir) (*localfs.Dir, error) {
-	opened, err := h.openWidened(in, d)
+// enter opens d in its parent and returns its status. It checks the identity of d if that is known.
+func (h *handles) enter(in *localfs.Dir, d *dir) (*localfs.Dir, localfs.Stat, error) {
+	opened, err := in.Open(d.node.Name)
+	if isDenied(err) && h.widened.widen(d, in, d.node.Name) {
+		opened, err = in.Open(d.node.Name)
+	}
 	if err != nil {
-		return nil, err
+		return nil, localfs.Stat{}, err
 	}
 	st, err := opened.Fstat()
 	if err == nil && d.id != (identity{}) && identityOf(&st) != d.id {
@@ -84,21 +87,12 @@ func (h *handles) enter(in *localfs.Dir, d *dir) (*localfs.Dir, error) {
 	}
 	if err != nil {
 		opened.Release()
-		return nil, err
+		return nil, st, err
 	}
 	if h.gate != nil && d.mountedIn(in, &st) {
 		opened.SetPass(h.gate(opened, d.hostPath(h.path)))
 	}
-	return opened, nil
-}
-
-// openWidened opens d, widening its permissions if necessary.
-func (h *handles) openWidened(in *localfs.Dir, d *dir) (*localfs.Dir, error) {
-	opened, err := in.Open(d.node.Name)
-	if isDenied(err) && h.widened.widen(d, in, d.node.Name) {
-		opened, err = in.Open(d.node.Name)
-	}
-	return opened, err
+	return opened, st, nil
 }
 
 // addShared adds d, or returns the handle that another goroutine opened meanwhile. The caller releases the result.
@@ -112,18 +106,6 @@ func (h *handles) addShared(d *dir, opened *localfs.Dir) *localfs.Dir {
 		return opened
 	}
 	opened.Retain()
-	h.put(d, opened)
-	return opened
-}
-
-// add caches a directory.
-func (h *handles) add(d *dir, opened *localfs.Dir) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.put(d, opened)
-}
-
-func (h *handles) put(d *dir, opened *localfs.Dir) {
 	if h.open == nil {
 		h.open = map[*dir]*list.Element{}
 	}
@@ -131,6 +113,7 @@ func (h *handles) put(d *dir, opened *localfs.Dir) {
 	for h.used.Len() > h.most {
 		h.remove(h.used.Back())
 	}
+	return opened
 }
 
 // drop closes d if it is open.

@@ -3,7 +3,7 @@
 //	walker.go    walks the tree, and has each entry decided and carried out
 //	decide.go    compares an entry with what exists (consent.go: what may be replaced); the result is an action
 //	execute.go   carries out actions: makes objects, and adds the chunks of files to a batch
-//	dry.go       carries out actions by counting (survey.go: by collecting what would be lost)
+//	dry.go       carries out actions by counting, and collects what would be lost for a survey (survey.go)
 //	batch.go     looks up the chunks of a batch, sorts them by pack and frame, and cuts them into pack reads (order.go)
 //	deferred.go  collects small files from frames that their batch needs little of
 //	worker.go    reads: opens each frame once, compares each blob with its ID, and writes it to all its files
@@ -26,7 +26,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -93,9 +92,7 @@ type Target struct {
 	Gate   localfs.Gates                          // I/O gates of the target's devices; may be nil
 }
 
-// Parallel is the number of goroutines that read and write: at most 16, as each holds a buffer of some 2 MiB.
-type Parallel struct{ Workers int }
-
+// maxWorkers bounds the goroutines that read and write: each holds a buffer of some 2 MiB.
 const maxWorkers = 16
 
 // Result is the outcome besides the ledger's counters.
@@ -106,14 +103,15 @@ type Result struct {
 	Damaged  []format.ID // packs that are damaged somewhere
 }
 
-// Run restores the selection. Failures of single objects are in the ledger; an error ends the run.
+// Run restores the selection with so many workers. Failures of single objects are in the ledger; an error ends the
+// run.
 func Run(
-	ctx context.Context, r *repo.Repository, sel Selection, to Target, par Parallel, l *report.Ledger,
+	ctx context.Context, r *repo.Repository, sel Selection, to Target, workers int, l *report.Ledger,
 ) (*Result, error) {
-	return (&job{repo: r, sel: sel, to: to, ledger: l}).run(ctx, par)
+	return (&job{repo: r, sel: sel, to: to, ledger: l}).run(ctx, workers)
 }
 
-func (j *job) run(ctx context.Context, par Parallel) (*Result, error) {
+func (j *job) run(ctx context.Context, workers int) (*Result, error) {
 	ctx, j.stop = context.WithCancelCause(ctx)
 	defer j.stop(nil)
 	r, to, l := j.repo, j.to, j.ledger
@@ -131,7 +129,7 @@ func (j *job) run(ctx context.Context, par Parallel) (*Result, error) {
 	}
 	l.Phase(report.Restoring)
 	group, gctx := errgroup.WithContext(ctx)
-	workers := min(max(1, par.Workers), maxWorkers)
+	workers = min(max(1, workers), maxWorkers)
 	readers, err := r.NewFrameReaders(workers, min(workers, j.writers()))
 	if err != nil {
 		return nil, err
@@ -147,7 +145,7 @@ func (j *job) run(ctx context.Context, par Parallel) (*Result, error) {
 	l.Phase(report.Finishing)
 	if j.to.Verify {
 		l.Phase(report.Verifying)
-		if err := j.verify(ctx); err != nil {
+		if err := j.verify(ctx, w); err != nil {
 			return nil, err
 		}
 	}
@@ -155,22 +153,16 @@ func (j *job) run(ctx context.Context, par Parallel) (*Result, error) {
 		return nil, err
 	}
 	j.result.Damaged = j.damaged.allPacks()
-	j.result.Replaced = Replaced{Objects: j.replaced.Load(), Newer: j.newer.Load()}
 	return &j.result, nil
 }
 
 // choose sets the executor.
 func (j *job) choose(w *walker) {
-	switch {
-	case j.survey != nil:
-		j.do = surveyor{dry{w}}
-	case j.to.DryRun:
-		j.do = dry{w}
-	default:
+	if j.to.DryRun {
+		j.do, j.handles.widened.never, j.to.Verify = dry{w}, true, false
+	} else {
 		j.do, j.sel.Planned = real{w}, nil
-		return
 	}
-	j.handles.widened.never, j.to.Verify = true, false
 }
 
 // start starts the walker, the planner of reads, and the workers.
@@ -227,11 +219,8 @@ type job struct {
 	ownershipKept map[uint64]bool // by file system: result of keepsOwnership
 
 	clashes caseClashes
-
-	replaced, newer atomic.Uint64 // see Replaced
-	survey          *Survey       // collects what would be lost; nil: no survey
-
-	do executor
+	survey  *Survey // collects what would be lost; nil: no survey
+	do      executor
 }
 
 // stopOnError cancels the other goroutines, which may wait at a gate, if err is not nil.
@@ -294,8 +283,10 @@ type Replaced struct {
 
 // countReplaced counts one object.
 func (j *job) countReplaced(newer bool) {
-	j.replaced.Add(1)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.result.Replaced.Objects++
 	if newer {
-		j.newer.Add(1)
+		j.result.Replaced.Newer++
 	}
 }

@@ -38,53 +38,34 @@ func Look(ctx context.Context, r *repo.Repository, sel Selection, to Target) (*S
 	to.DryRun, to.Unasked, to.Asked = true, false, time.Time{} // consent is what the survey is for
 	to.Apply = localfs.ApplyOptions{SkipOwner: true, SkipMode: true, SkipXattrs: true, SkipTimes: true, SkipFlags: true}
 	j := &job{repo: r, sel: sel, to: to, ledger: report.NewJob(report.Restore, time.Now), survey: &Survey{}}
-	if _, err := j.run(ctx, Parallel{Workers: 1}); err != nil {
+	if _, err := j.run(ctx, 1); err != nil {
 		return nil, err
 	}
 	return j.survey, nil
 }
 
-// surveyor adds what real would replace or remove to the survey.
-type surveyor struct{ dry }
-
-func (x surveyor) directory(ctx context.Context, d *dir, a *action) error {
-	x.add(d.path, a)
-	return x.dry.directory(ctx, d, a)
-}
-
-func (x surveyor) file(_ context.Context, f *file, a *action) error {
-	x.add(f.path, a)
-	x.end(f.dir)
-	return nil
-}
-
-func (x surveyor) special(o *entry, a *action) error {
-	x.add(o.path, a)
-	return nil
-}
-
-func (x surveyor) extra(in *localfs.Dir, name, at string) (uint64, error) {
-	n, err := x.dry.extra(in, name, at)
-	if s := x.survey; n > 0 {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.Extra += n
-		if len(s.Removed) < surveyExamples {
-			s.Removed = append(s.Removed, at)
-		}
-	}
-	return n, err
-}
-
-func (x surveyor) add(path string, a *action) {
-	if a.what != replace {
+// replaces adds an object that would be replaced. A nil s collects nothing.
+func (s *Survey) replaces(path string) {
+	if s == nil {
 		return
 	}
-	s := x.survey
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.Differ++
 	if len(s.Examples) < surveyExamples {
 		s.Examples = append(s.Examples, path)
+	}
+}
+
+// removes adds n objects that would be removed with the one at path. A nil s collects nothing.
+func (s *Survey) removes(path string, n uint64) {
+	if s == nil || n == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Extra += n
+	if len(s.Removed) < surveyExamples {
+		s.Removed = append(s.Removed, path)
 	}
 }

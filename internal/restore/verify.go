@@ -3,10 +3,9 @@ package restore
 import (
 	"context"
 	"errors"
-	"path"
-	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
@@ -14,26 +13,18 @@ import (
 )
 
 // verify reads every restored file and compares it with the snapshot.
-func (j *job) verify(ctx context.Context) error {
+func (j *job) verify(ctx context.Context, w *walker) error {
 	clock := j.ledger.Worker("verifier")
 	defer clock.Stop()
 	clock.Enter(report.Read)
 	ctx = clock.Within(ctx)
-	root, at, top := j.sel.Tree, "/", &dir{path: "/"}
+	top, hasher := &dir{path: w.root.path}, j.repo.Keys().Hasher()
 	defer j.doneReading(top)
-	for _, name := range strings.FieldsFunc(j.sel.Sub, func(r rune) bool { return r == '/' }) {
-		n, err := tree.Lookup(ctx, j.repo.LoadBlob, root, name)
-		if err != nil {
-			return err
-		}
-		if n.Type != tree.Dir {
-			j.verifyFile(ctx, top, n, path.Join(at, name), j.repo.Keys().Hasher())
-			return context.Cause(ctx)
-		}
-		root, at = n.Subtree, path.Join(at, name)
+	if w.only != nil {
+		j.verifyFile(ctx, top, w.only, top.pathOf(w.only), hasher)
+		return context.Cause(ctx)
 	}
-	top.path = at
-	return j.verifyDir(ctx, top, root, j.repo.Keys().Hasher())
+	return j.verifyDir(ctx, top, w.root.node.Subtree, hasher)
 }
 
 func (j *job) verifyDir(ctx context.Context, d *dir, root format.ID, h *seal.Hasher) error {
@@ -59,7 +50,7 @@ func (j *job) verifyDir(ctx context.Context, d *dir, root format.ID, h *seal.Has
 		}
 		return nil
 	})
-	if err != nil && context.Cause(ctx) == nil && isPartialDamage(err) {
+	if err != nil && context.Cause(ctx) == nil && repo.IsPartial(err) {
 		return nil // reported during the restore
 	}
 	return err

@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
-	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
@@ -30,22 +29,19 @@ type walker struct {
 func (w *walker) begin(ctx context.Context) error {
 	d := &dir{path: "/", node: tree.Node{Type: tree.Dir, Subtree: w.sel.Tree}}
 	w.root = d
-	for _, name := range strings.FieldsFunc(w.sel.Sub, func(r rune) bool { return r == '/' }) {
-		n, err := tree.Lookup(ctx, w.repo.LoadBlob, d.node.Subtree, name)
-		if err != nil {
-			return err
-		}
-		if n == nil || w.only != nil {
-			return fmt.Errorf("find %s: %w", w.sel.Sub, ErrNoPath)
-		}
-		if n.Type == tree.Dir {
-			d.node, d.taken, d.path = *w.mapOwners(n), true, path.Join(d.path, name)
-		} else {
-			w.only = n
-		}
+	nodes, err := tree.Follow(ctx, w.repo.LoadBlob, w.sel.Tree, w.sel.Sub)
+	if err != nil {
+		return err
 	}
-	if w.only != nil {
-		d.node, d.taken = tree.Node{Type: tree.Dir}, false
+	if nodes == nil {
+		return fmt.Errorf("find %s: %w", w.sel.Sub, ErrNoPath)
+	}
+	for _, n := range nodes[1:] {
+		if n.Type == tree.Dir {
+			d.node, d.taken, d.path = *w.mapOwners(n), true, d.pathOf(n)
+		} else {
+			w.only, d.node, d.taken = n, tree.Node{Type: tree.Dir}, false
+		}
 	}
 	return w.openTarget(ctx, d)
 }
@@ -116,7 +112,7 @@ func (w *walker) directory(ctx context.Context, d *dir) error {
 		return w.entry(ctx, d, n)
 	})
 	if err != nil {
-		if stop := context.Cause(ctx); stop != nil || !isPartialDamage(err) {
+		if stop := context.Cause(ctx); stop != nil || !repo.IsPartial(err) {
 			return explainUnreachable(err)
 		}
 		// The rest of the snapshot can still be restored.
@@ -293,21 +289,12 @@ func (w *walker) ensure(ctx context.Context, d *dir) bool {
 
 // enter opens d and records its identity.
 func (w *walker) enter(in *localfs.Dir, d *dir) error {
-	h, err := w.handles.openWidened(in, d)
+	h, st, err := w.handles.enter(in, d)
 	if err != nil {
 		return err
 	}
-	st, err := h.Fstat()
-	if err != nil {
-		h.Release()
-		return err
-	}
-	d.id, d.shared = identityOf(&st), isShared(&st)
-	d.mounted = d.mountedIn(in, &st)
-	if d.mounted {
-		h.SetPass(w.to.Gate.Pass(h, d.hostPath(w.to.Path)))
-	}
-	w.handles.add(d, h)
+	d.id, d.shared, d.mounted = identityOf(&st), isShared(&st), d.mountedIn(in, &st)
+	w.handles.addShared(d, h).Release()
 	return nil
 }
 

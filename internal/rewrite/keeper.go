@@ -6,9 +6,7 @@ import (
 	"fmt"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
-	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/repo/reach"
-	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
@@ -68,20 +66,13 @@ func (k *Keeper) rescue(ctx context.Context, kind pack.Kind, id []format.ID) (bo
 		return true, k.Save(kind, id[0], blob)
 	case ctx.Err() != nil:
 		return false, context.Cause(ctx)
-	case !IsDamage(err):
+	case !repo.IsPartial(err):
 		return false, err
 	}
 	if len(k.lost) < keptLost {
 		k.lost[id[0]] = true
 	}
 	return false, nil
-}
-
-// IsDamage reports whether an error means damage or a missing file, and not that the target cannot be reached.
-func IsDamage(err error) bool {
-	var in *repo.PackError
-	return !errors.Is(err, store.ErrTemporary) && !errors.Is(err, store.ErrGone) &&
-		(object.IsDamage(err) || errors.Is(err, store.ErrNotExist) || errors.As(err, &in))
 }
 
 // Save stores a verified blob unless the repository holds it in a good pack.
@@ -120,7 +111,7 @@ func (k *Keeper) Hasher() *seal.Hasher { return k.hasher }
 
 var errLost = errors.New("lost")
 
-func isLost(err error) bool { return errors.Is(err, errLost) || IsDamage(err) }
+func isLost(err error) bool { return errors.Is(err, errLost) || repo.IsPartial(err) }
 
 // load reads a page, or returns errLost if no usable pack has it.
 func (k *Keeper) load(ctx context.Context, id format.ID) ([]byte, error) {

@@ -155,7 +155,7 @@ func (e *engine) restore(to string) {
 		}
 		target := restore.Target{Path: to, Gate: through(e.gates.source)}
 		_, err = restore.Run(context.Background(), r, restore.Selection{Tree: found.Snapshot.Tree}, target,
-			restore.Parallel{Workers: 2}, e.ledger)
+			2, e.ledger)
 		return err
 	})
 	require.Zero(e.tb, e.ledger.Snapshot().Failures)

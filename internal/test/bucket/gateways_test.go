@@ -71,7 +71,7 @@ func (m *machine) requireWhole() {
 			}
 			dst, l := filepath.Join(m.T.TempDir(), "out"), report.NewJob(report.Restore, time.Now)
 			_, err = restore.Run(m.T.Context(), r, restore.Selection{Tree: found.Snapshot.Tree, Sub: m.src()},
-				restore.Target{Path: dst}, restore.Parallel{Workers: 2}, l)
+				restore.Target{Path: dst}, 2, l)
 			require.Empty(m.T, l.Issues())
 			kit.RequireSameFiles(m.T, want, dst, "snapshot "+id.Short())
 			return err

@@ -172,7 +172,7 @@ func (m *machine) requireRestored(dir string) {
 			return err
 		}
 		what := restore.Selection{Tree: found.Snapshot.Tree, Sub: dir}
-		_, err = restore.Run(m.t.Context(), r, what, restore.Target{Path: dst, Verify: true}, restore.Parallel{Workers: 2}, l)
+		_, err = restore.Run(m.t.Context(), r, what, restore.Target{Path: dst, Verify: true}, 2, l)
 		return err
 	}))
 	require.Empty(m.t, l.Issues())

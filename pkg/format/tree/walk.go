@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sort"
+	"strings"
 
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
@@ -100,6 +101,24 @@ func Lookup(ctx context.Context, load Load, root format.ID, name string) (*Node,
 		}
 		id, level = pg.Children[i].ID, pg.Level
 	}
+}
+
+// Follow returns the nodes from the root of a tree to a path, nil if it leads nowhere. The first one is the root, a
+// directory with a Subtree only.
+func Follow(ctx context.Context, load Load, root format.ID, path string) ([]*Node, error) {
+	node := &Node{Type: Dir, Subtree: root}
+	nodes := []*Node{node}
+	for name := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '/' }) {
+		if node.Type != Dir || node.Subtree.IsZero() {
+			return nil, nil
+		}
+		var err error
+		if node, err = Lookup(ctx, load, node.Subtree, name); err != nil || node == nil {
+			return nil, err
+		}
+		nodes = append(nodes, node)
+	}
+	return nodes, nil
 }
 
 // LoadChunk returns the content of a chunk that is no hole. The error wraps format.ErrCorrupt if its length is another

@@ -128,7 +128,7 @@ func restoreAndRecord(p *kit.Pruned) {
 		require.NoError(p.T, err)
 		l := report.NewJob(report.Restore, time.Now)
 		res, err := restore.Run(context.Background(), r, restore.Selection{Tree: found.Snapshot.Tree, Sub: p.Src},
-			kit.Target(filepath.Join(testkit.RamDir(p.T), "dst")), restore.Parallel{Workers: 2}, l)
+			kit.Target(filepath.Join(testkit.RamDir(p.T), "dst")), 2, l)
 		var lost *repo.PackError
 		packs := []format.ID(nil)
 		switch {

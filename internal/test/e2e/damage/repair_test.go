@@ -253,7 +253,7 @@ func restorable(p *kit.Pruned) (whole, lost []string) {
 			dst := filepath.Join(testkit.RamDir(p.T), "dst")
 			ledger := report.NewJob(report.Restore, time.Now)
 			_, err := restore.Run(context.Background(), r, restore.Selection{Tree: l.Snapshot.Tree, Sub: p.Src}, kit.Target(dst),
-				restore.Parallel{Workers: 2}, ledger)
+				2, ledger)
 			require.NoError(p.T, err)
 			want := p.Contents[id]
 			require.NoError(p.T, filepath.WalkDir(want, func(path string, d os.DirEntry, err error) error {

@@ -47,7 +47,7 @@ func losses(p *kit.Pruned) (lost []string) {
 		for i, l := range listed {
 			ledger := report.NewJob(report.Restore, time.Now)
 			_, err := restore.Run(context.Background(), r, restore.Selection{Tree: l.Snapshot.Tree, Sub: p.Src},
-				kit.Target(filepath.Join(testkit.RamDir(p.T), fmt.Sprint(i))), restore.Parallel{Workers: 2}, ledger)
+				kit.Target(filepath.Join(testkit.RamDir(p.T), fmt.Sprint(i))), 2, ledger)
 			if err != nil {
 				lost = append(lost, err.Error())
 			}

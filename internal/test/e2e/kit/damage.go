@@ -40,7 +40,7 @@ func (e *Engine) Alone(dir string, to restore.Target) (report.Totals, error) {
 			return err
 		}
 		_, err = restore.Run(context.Background(), r, restore.Selection{Tree: found.Snapshot.Tree, Sub: dir}, to,
-			restore.Parallel{Workers: 1}, e.Ledger)
+			1, e.Ledger)
 		return err
 	})
 	return e.Ledger.Snapshot(), err

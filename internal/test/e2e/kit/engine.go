@@ -148,7 +148,7 @@ func (e *Engine) RestorePart(ctx context.Context, sel restore.Selection, to rest
 			return err
 		}
 		sel.Tree, sel.Sources = found.Snapshot.Tree, found.Snapshot.Sources
-		_, err = restore.Run(ctx, r, sel, to, restore.Parallel{Workers: 2}, e.Ledger)
+		_, err = restore.Run(ctx, r, sel, to, 2, e.Ledger)
 		return err
 	})
 }

@@ -27,7 +27,7 @@ func (e *Engine) RequireReadable(ref, dir string) {
 		}
 		dst := filepath.Join(testkit.RamDir(e.T), "out")
 		_, err = restore.Run(context.Background(), r, restore.Selection{Tree: found.Snapshot.Tree, Sub: dir},
-			restore.Target{Path: dst}, restore.Parallel{Workers: 2}, l)
+			restore.Target{Path: dst}, 2, l)
 		return err
 	})
 	require.NoError(e.T, err)

@@ -170,7 +170,7 @@ func (p *Pruned) requireExactly(r *repo.Repository, l repo.Listed, what string) 
 	require.NoError(p.T, err)
 	ledger := report.NewJob(report.Restore, time.Now)
 	_, err = restore.Run(context.Background(), r, restore.Selection{Tree: l.Snapshot.Tree, Sub: p.Src},
-		restore.Target{Path: filepath.Join(dst, "x")}, restore.Parallel{Workers: 2}, ledger)
+		restore.Target{Path: filepath.Join(dst, "x")}, 2, ledger)
 	require.NoError(p.T, err, what)
 	require.Empty(p.T, ledger.Issues(), what)
 	RequireSameFiles(p.T, p.Contents[l.ID], filepath.Join(dst, "x"), what)

@@ -280,7 +280,7 @@ func restoreStored(e *kit.Engine, d stored.Dir, to restore.Target) {
 	r := stored.Init(e.T, mem.New())
 	saved := stored.Save(e.T, r, 0, d)
 	e.Ledger = report.NewJob(report.Restore, time.Now)
-	_, err := restore.Run(e.T.Context(), r, restore.Selection{Tree: saved.Tree}, to, restore.Parallel{Workers: 2},
+	_, err := restore.Run(e.T.Context(), r, restore.Selection{Tree: saved.Tree}, to, 2,
 		e.Ledger)
 	require.NoError(e.T, err)
 }

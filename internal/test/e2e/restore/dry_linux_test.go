@@ -68,7 +68,7 @@ func TestDryRunCountsWhatTheRunCounts(t *testing.T) {
 						require.NotContains(t, named, name)
 						named[name] = what + ": " + why
 					},
-				}, to, restore.Parallel{Workers: 2}, e.Ledger)
+				}, to, 2, e.Ledger)
 				return err
 			}))
 			dry, dryFailures := e.Ledger.Snapshot(), e.Failures()

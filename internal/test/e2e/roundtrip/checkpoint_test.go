@@ -257,7 +257,7 @@ func partials(t *testing.T, target *slowTarget, src string) (files func(below st
 		l := report.NewJob(report.Restore, time.Now)
 		assert.NoError(t, reader.With(func(r *repo.Repository) error {
 			_, err := restore.Run(context.Background(), r, restore.Selection{Tree: all[i].Snapshot.Tree, Sub: src},
-				restore.Target{Path: dst, Verify: true}, restore.Parallel{Workers: 2}, l)
+				restore.Target{Path: dst, Verify: true}, 2, l)
 			return err
 		}))
 		assert.Empty(t, l.Issues())

@@ -39,7 +39,7 @@ func restoreTo(g *kit.Guarded, ctx context.Context, dst string, verify bool) err
 		}
 		to := restore.Target{Path: dst, Verify: verify, Gate: g.To(g.Source)}
 		_, err = restore.Run(ctx, r, restore.Selection{Tree: found.Snapshot.Tree, Sub: g.Src}, to,
-			restore.Parallel{Workers: 2}, g.Ledger)
+			2, g.Ledger)
 		return err
 	})
 }
@@ -350,7 +350,7 @@ func TestMountsHaveTheirOwnGates(t *testing.T) {
 			return err
 		}
 		_, err = restore.Run(t.Context(), r, restore.Selection{Tree: found.Snapshot.Tree, Sub: g.Src},
-			restore.Target{Path: dst, Verify: true, Gate: at(dst)}, restore.Parallel{Workers: 1}, g.Ledger)
+			restore.Target{Path: dst, Verify: true, Gate: at(dst)}, 1, g.Ledger)
 		return err
 	}))
 	require.Empty(t, g.Failures())
