@@ -68,10 +68,7 @@ func (p *pipeline) count(ctx context.Context, root *scan.SourceTree) {
 	ledger := p.deps.ledger
 	counted := make(chan error, 1)
 	go func() {
-		counted <- scan.Walk(ctx, root, scan.Options{
-			Workers: 1, Rules: p.src.Rules, Skip: p.src.Skip, Ledger: report.New(p.deps.now), Now: p.deps.now, Gate: p.src.Gate,
-			View: p.src.view(),
-		}, &c)
+		counted <- scan.Walk(ctx, root, p.src.scan(1, report.New(p.deps.now), p.deps.now), &c)
 	}()
 	tick := time.NewTicker(countInterval)
 	defer tick.Stop()

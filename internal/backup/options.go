@@ -9,6 +9,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/backup/scan"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/rules"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
@@ -55,21 +56,14 @@ func NewFrozen(since time.Time) *Frozen {
 	return &Frozen{Since: since, mounted: map[string]map[string]bool{}}
 }
 
-// view returns how the walk sees the sources.
-func (s *Source) view() scan.View {
-	v := scan.View{Dataless: s.Dataless}
+// scan returns the options of a walk. Its clock decides which timestamps are too new to show a later change.
+func (s *Source) scan(workers int, l *report.Ledger, now func() time.Time) scan.Options {
+	opt := scan.Options{Workers: workers, Rules: s.Rules, Skip: s.Skip, Ledger: l, Now: now, Gate: s.Gate,
+		View: scan.View{Dataless: s.Dataless}}
 	if s.Frozen != nil {
-		v.Mounted = s.Frozen.mounted
+		opt.View.Mounted, opt.Now = s.Frozen.mounted, func() time.Time { return s.Frozen.Since }
 	}
-	return v
-}
-
-// seen returns the clock by which the walk decides which timestamps are too new to show a later change.
-func (s *Source) seen(now func() time.Time) func() time.Time {
-	if s.Frozen == nil {
-		return now
-	}
-	return func() time.Time { return s.Frozen.Since }
+	return opt
 }
 
 // Options of the stages.

@@ -222,11 +222,7 @@ func (p *pipeline) run(ctx context.Context) error {
 }
 
 func (p *pipeline) walk(ctx context.Context) error {
-	opt := scan.Options{
-		Workers: p.par.Scanners, Rules: p.src.Rules, Skip: p.src.Skip, Ledger: p.deps.ledger,
-		Now: p.src.seen(p.deps.now), Gate: p.src.Gate, View: p.src.view(),
-	}
-	v := &visitor{p}
+	opt, v := p.src.scan(p.par.Scanners, p.deps.ledger, p.deps.now), &visitor{p}
 	if p.deps.cache.KeepsNames() && !p.src.Comparing.Relist && !p.src.Comparing.IgnoreCtime {
 		opt.Cache = v
 	}

@@ -21,13 +21,12 @@ type transfer struct {
 	window  window
 	ids     idList // of the chunks that were read, in the order of the walk; unused if keys agree
 	hasher  *seal.Hasher
-	trees   *repo.FrameWriter
 	content *tree.ContentBuilder
 	depths  []*tree.Builder // one for each folder on the path
 }
 
 func (c *copier) transfer(s *repo.Session, step *report.Step) (*transfer, error) {
-	t := &transfer{c: c, s: s, step: step, hasher: c.to.Keys().Hasher(), trees: s.Writer(pack.Trees)}
+	t := &transfer{c: c, s: s, step: step, hasher: c.to.Keys().Hasher()}
 	t.content = tree.NewContentBuilder(t.emit)
 	if err := t.window.open(t); err != nil {
 		return nil, err
@@ -76,11 +75,8 @@ func (t *transfer) loadCopy(ctx context.Context, id format.ID) ([]byte, error) {
 
 // put stores a page unless the destination has it.
 func (t *transfer) put(id format.ID, p []byte) error {
-	var fresh [1]bool
-	if err := t.s.Claim([]format.ID{id}, fresh[:]); err != nil || !fresh[0] {
-		return toDestination(err)
-	}
-	return toDestination(t.trees.Add(id, p))
+	_, err := t.s.Put(pack.Trees, id, p)
+	return toDestination(err)
 }
 
 // emit stores a page that was written for the destination.
@@ -110,7 +106,7 @@ func (t *transfer) tree(ctx context.Context, root format.ID, earlier pair) (form
 			return format.ID{}, fromSource(ctx, err)
 		}
 	}
-	return root, toDestination(t.trees.Flush())
+	return root, toDestination(t.s.Writer(pack.Trees).Flush())
 }
 
 // gather walks a folder and copies the chunks without a known copy.

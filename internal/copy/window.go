@@ -1,7 +1,6 @@
 package copy
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -45,8 +44,7 @@ type worker struct {
 
 // piece is a chunk to be read.
 type piece struct {
-	pack *index.PackInfo
-	loc  index.Loc
+	at   index.Found
 	id   format.ID
 	made *format.ID // its entry in the result
 }
@@ -92,7 +90,7 @@ func (w *window) load(ctx context.Context) error {
 	g.SetLimit(cap(w.workers))
 	for len(pieces) > 0 && reading.Err() == nil {
 		n := 1
-		for n < len(pieces) && pieces[n].pack.ID == pieces[0].pack.ID {
+		for n < len(pieces) && pieces[n].at.SamePack(&pieces[0].at) {
 			n++
 		}
 		part := pieces[:n]
@@ -146,12 +144,9 @@ func (w *window) plan(ctx context.Context) ([]piece, error) {
 		if w.found[i].Pack == nil {
 			return nil, &sourceError{fmt.Errorf("blob %s is in no pack: %w", id.Short(), store.ErrNotExist)}
 		}
-		pieces[i] = piece{w.found[i].Pack, w.found[i].Loc, id, &w.made[i]}
+		pieces[i] = piece{w.found[i], id, &w.made[i]}
 	}
-	slices.SortFunc(pieces, func(a, b piece) int {
-		return cmp.Or(a.pack.ID.Compare(b.pack.ID), cmp.Compare(a.loc.Offset, b.loc.Offset),
-			cmp.Compare(a.loc.Skip, b.loc.Skip))
-	})
+	slices.SortFunc(pieces, func(a, b piece) int { return a.at.Compare(&b.at) })
 	return pieces, nil
 }
 
@@ -174,29 +169,29 @@ func (w *window) finish() error {
 
 // readPack copies pieces of one pack.
 func (t *transfer) readPack(ctx context.Context, one *worker, pieces []piece) error {
-	info := *pieces[0].pack
+	info := *pieces[0].at.Pack
 	var spans []repo.Span
 	var frames [][]piece
 	for len(pieces) > 0 {
 		n := 1
-		for n < len(pieces) && pieces[n].loc.Offset == pieces[0].loc.Offset {
+		for n < len(pieces) && pieces[n].at.SameFrame(&pieces[0].at) {
 			n++
 		}
-		spans = append(spans, repo.Span{Offset: pieces[0].loc.Offset, Sealed: pieces[0].loc.Sealed})
+		spans = append(spans, repo.Span{Offset: pieces[0].at.Offset, Sealed: pieces[0].at.Sealed})
 		frames = append(frames, pieces[:n])
 		pieces = pieces[n:]
 	}
 	return one.reader.Read(ctx, info, spans, func(i int, raw []byte, _ []uint32, err error) error {
 		blobs := make([][]byte, len(frames[i]))
 		for k, p := range frames[i] {
-			end := uint64(p.loc.Skip) + uint64(p.loc.Len)
+			end := uint64(p.at.Skip) + uint64(p.at.Len)
 			if err == nil && end <= uint64(len(raw)) {
-				blobs[k] = raw[p.loc.Skip:end]
+				blobs[k] = raw[p.at.Skip:end]
 			}
 			if blobs[k] == nil || one.from.ID(blobs[k]) != p.id {
 				why := err
 				if why == nil {
-					why = fmt.Errorf("pack %s: frame at %d holds other bytes: %w", info.ID.Short(), p.loc.Offset, format.ErrCorrupt)
+					why = fmt.Errorf("pack %s: frame at %d holds other bytes: %w", info.ID.Short(), p.at.Offset, format.ErrCorrupt)
 				}
 				var other error // another location, as a prune may have moved it
 				if blobs[k], other = t.c.from.LoadBlobBut(ctx, p.id, info, spans[i], why); other != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/zeebo/blake3"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
@@ -278,7 +279,7 @@ func (x *indexer) pack(ctx context.Context, f object.Info, wrong map[format.ID]b
 	if named && n.size != uint64(f.Size) {
 		return nil, nil // absent
 	}
-	own, err := ownTable(ctx, x.r, f)
+	own, err := blobindex.ReadTable(ctx, x.r.Store(), x.r.Keys(), f.ID, f.Size)
 	if err != nil {
 		return nil, err
 	}

@@ -131,7 +131,7 @@ func tablesOf(ctx context.Context, r *repo.Repository, chosen map[format.ID]stru
 		if _, wanted := chosen[f.ID]; !wanted || tables[f.ID] != nil {
 			continue
 		}
-		own, err := ownTable(ctx, r, f)
+		own, err := blobindex.ReadTable(ctx, r.Store(), r.Keys(), f.ID, f.Size)
 		if err != nil {
 			return nil, err
 		}

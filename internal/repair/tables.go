@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
-	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -40,11 +39,6 @@ func eachSegment(ctx context.Context, r *repo.Repository, visit object.VisitSegm
 		}
 		return visit(info, seg, err)
 	})
-}
-
-// ownTable reads the table of a pack from the pack itself.
-func ownTable(ctx context.Context, r *repo.Repository, f object.Info) (blobindex.OwnTable, error) {
-	return blobindex.ReadTable(ctx, r.Store(), r.Keys(), f.ID, f.Size)
 }
 
 // noPrune fails if a prune is at work.

@@ -45,7 +45,7 @@ func chunksOf(f *file, raw []byte, off uint64, n int) (pieces []chunk) {
 		from := i * each
 		pieces = append(pieces, chunk{
 			To: destination{file: f}, Off: off + uint64(from), Len: uint32(each),
-			At: place{Loc: index.Loc{Skip: uint32(from), Len: uint32(each)}},
+			At: index.Found{Loc: index.Loc{Skip: uint32(from), Len: uint32(each)}},
 		})
 		f.chunksLeft.Add(1)
 	}
@@ -103,7 +103,7 @@ func TestCoalescedWritesHoldEveryChunk(t *testing.T) {
 					off := at * size
 					pieces = append(pieces, chunk{
 						To: destination{file: f}, Off: uint64(off), Len: size,
-						At: place{Loc: index.Loc{Skip: uint32(skip) * size, Len: size}},
+						At: index.Found{Loc: index.Loc{Skip: uint32(skip) * size, Len: size}},
 					})
 					f.chunksLeft.Add(1)
 					want[i] = append(want[i], make([]byte, off-len(want[i]))...)

@@ -43,8 +43,9 @@ func TestFramesAreNotOpenedForEveryBatch(t *testing.T) {
 	add := func(frame, blob int) {
 		s := w.smalls.add(small{dir: d, name: fmt.Sprint(made)})
 		made++
-		at := place{index.Loc{Offset: uint32(frame) * sealed, Sealed: sealed, Skip: uint32(blob) * length, Len: length},
-			packNo(1)}
+		at := index.Found{Pack: packNo(1), Loc: index.Loc{
+			Offset: uint32(frame) * sealed, Sealed: sealed, Skip: uint32(blob) * length, Len: length,
+		}}
 		w.chunks = append(w.chunks, chunk{ID: format.ID{1, byte(frame), byte(blob)}, At: at, Len: length,
 			To: destination{small: s}})
 	}
@@ -83,7 +84,7 @@ func TestFramesAreNotOpenedForEveryBatch(t *testing.T) {
 // A chunk of a file that is open until it has all of them does not wait, nor does what is in the same frame.
 func TestOpenFilesDoNotWait(t *testing.T) {
 	l, d := newDeferred(), &dir{path: "/"}
-	at := place{index.Loc{Offset: 48, Sealed: 1000, Len: 10}, packNo(1)}
+	at := index.Found{Loc: index.Loc{Offset: 48, Sealed: 1000, Len: 10}, Pack: packNo(1)}
 	of := func(o destination, offset uint32) chunk {
 		p := chunk{ID: format.ID{1, byte(offset)}, At: at, Len: 10, To: o}
 		p.At.Offset = offset

@@ -4,7 +4,6 @@
 package restore
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -17,17 +16,11 @@ import (
 // chunk is one chunk of one file. For a small file it is the whole content; content that is stored in the tree needs no
 // read.
 type chunk struct {
-	ID  format.ID // zero: nothing to read
-	At  place     // zero: unknown
+	ID  format.ID   // zero: nothing to read
+	At  index.Found // Pack is nil: unknown
 	Len uint32
 	Off uint64 // in the file
 	To  destination
-}
-
-// place is where a blob lies.
-type place struct {
-	index.Loc
-	Pack *index.PackInfo
 }
 
 // inline reports whether p needs no read, since its content is in the tree.
@@ -58,25 +51,22 @@ const maxLookup = 16 << 10
 func locate(ctx context.Context, r *repo.Repository, pieces []chunk) error {
 	ids := make([]format.ID, 0, min(len(pieces), maxLookup))
 	found := make([]index.Found, cap(ids))
-	for len(pieces) > 0 {
-		n := min(len(pieces), maxLookup)
+	for part := range slices.Chunk(pieces, maxLookup) {
 		ids = ids[:0]
-		for i := range pieces[:n] {
-			if !pieces[i].inline() {
-				ids = append(ids, pieces[i].ID)
+		for i := range part {
+			if !part[i].inline() {
+				ids = append(ids, part[i].ID)
 			}
 		}
 		if err := r.Locate(ctx, ids, found[:len(ids)]); err != nil {
 			return fmt.Errorf("look up chunks: %w", err)
 		}
 		next := found
-		for i := range pieces[:n] {
-			if p := &pieces[i]; !p.inline() {
-				p.At = place{next[0].Loc, next[0].Pack}
-				next = next[1:]
+		for i := range part {
+			if p := &part[i]; !p.inline() {
+				p.At, next = next[0], next[1:]
 			}
 		}
-		pieces = pieces[n:]
 	}
 	return nil
 }
@@ -85,7 +75,7 @@ func locate(ctx context.Context, r *repo.Repository, pieces []chunk) error {
 // so that directories are filled in order. Chunks without a location are passed to lost and dropped.
 func arrange(pieces []chunk, lost func(*chunk)) []chunk {
 	all := pieces[:0]
-	at, leading := place{}, 0
+	at, leading := index.Found{}, 0
 	for i := range pieces {
 		p := pieces[i]
 		switch {
@@ -113,23 +103,7 @@ func arrange(pieces []chunk, lost func(*chunk)) []chunk {
 
 // sortChunks sorts chunks by location. Chunks of the same blob become adjacent.
 func sortChunks(all []chunk) {
-	slices.SortFunc(all, func(a, b chunk) int {
-		return cmp.Or(comparePacks(a.At.Pack, b.At.Pack), cmp.Compare(a.At.Offset, b.At.Offset),
-			cmp.Compare(a.At.Skip, b.At.Skip))
-	})
-}
-
-// comparePacks compares packs by ID; nil is the first.
-func comparePacks(a, b *index.PackInfo) int {
-	switch {
-	case a == b:
-		return 0
-	case a == nil:
-		return -1
-	case b == nil:
-		return 1
-	}
-	return a.ID.Compare(b.ID)
+	slices.SortFunc(all, func(a, b chunk) int { return a.At.Compare(&b.At) })
 }
 
 // deferSparse removes chunks from all, which are sorted, and passes them to put: those of sparsely used frames in which
@@ -149,7 +123,7 @@ func deferSparse(all []chunk, mayWait func(*chunk) bool, put func(chunk)) []chun
 				put(p)
 				continue
 			}
-			p.At, loose = place{}, true
+			p.At, loose = index.Found{}, true
 			kept = append(kept, p)
 		}
 	}
@@ -183,13 +157,11 @@ func sparse(pieces []chunk, mayWait func(*chunk) bool) bool {
 // endOfFrame returns the end of the chunks in the frame of all[i].
 func endOfFrame(all []chunk, i int) int {
 	end := i + 1
-	for end < len(all) && sameFrame(&all[end].At, &all[i].At) {
+	for end < len(all) && all[end].At.SameFrame(&all[i].At) {
 		end++
 	}
 	return end
 }
-
-func sameFrame(a, b *place) bool { return a.Offset == b.Offset && comparePacks(a.Pack, b.Pack) == 0 }
 
 // split splits sorted chunks into reads, so that all workers are busy. A frame is in one read only.
 func split(all []chunk, workers int) []packRead {
@@ -197,7 +169,7 @@ func split(all []chunk, workers int) []packRead {
 	var runs []packRead
 	size := uint32(0)
 	for i := 0; i < len(all); {
-		at, end := all[i].At, endOfFrame(all, i)
+		at, end := &all[i].At, endOfFrame(all, i)
 		if at.Pack == nil { // nothing to read
 			end = min(i+maxInline, end)
 			runs = append(runs, packRead{Chunks: [][]chunk{all[i:end]}})
@@ -205,7 +177,7 @@ func split(all []chunk, workers int) []packRead {
 			continue
 		}
 		n := len(runs) - 1
-		if n < 0 || comparePacks(runs[n].Pack, at.Pack) != 0 || size >= most || len(runs[n].Spans) == 0 {
+		if n < 0 || len(runs[n].Spans) == 0 || runs[n].Pack.ID != at.Pack.ID || size >= most {
 			runs = append(runs, packRead{Pack: at.Pack})
 			size = 0
 		}
@@ -221,7 +193,7 @@ func split(all []chunk, workers int) []packRead {
 // sealed returns the total size of the frames of sorted chunks.
 func sealed(all []chunk) (sum uint64) {
 	for i := range all {
-		if i == 0 || !sameFrame(&all[i].At, &all[i-1].At) {
+		if i == 0 || !all[i].At.SameFrame(&all[i-1].At) {
 			sum += uint64(all[i].At.Sealed)
 		}
 	}

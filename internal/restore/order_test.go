@@ -33,7 +33,7 @@ func randomChunks(rng *rand.Rand, count, inline, lost int) []chunk {
 			p.ID = format.ID{0xff}
 		default:
 			p.ID = format.ID{1, byte(rng.IntN(200))}
-			p.At = place{Pack: packNo(rng.IntN(3)), Loc: index.Loc{
+			p.At = index.Found{Pack: packNo(rng.IntN(3)), Loc: index.Loc{
 				Offset: 48 + uint32(rng.IntN(6))*300_000, Sealed: 250_000, Skip: uint32(p.ID[1]) * 100, Len: 100,
 			}}
 			p.Len = p.At.Len

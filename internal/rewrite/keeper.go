@@ -23,17 +23,13 @@ type Keeper struct {
 	r      *repo.Repository
 	s      *repo.Session
 	hasher *seal.Hasher
-	out    map[pack.Kind]*repo.FrameWriter
 	lost   map[format.ID]bool
 	saved  uint64 // blobs that were stored again
 }
 
 // NewKeeper returns a Keeper that stores in session s.
 func NewKeeper(r *repo.Repository, s *repo.Session) *Keeper {
-	return &Keeper{
-		r: r, s: s, hasher: r.Keys().Hasher(), lost: make(map[format.ID]bool),
-		out: map[pack.Kind]*repo.FrameWriter{pack.Data: s.Writer(pack.Data), pack.Trees: s.Writer(pack.Trees)},
-	}
+	return &Keeper{r: r, s: s, hasher: r.Keys().Hasher(), lost: make(map[format.ID]bool)}
 }
 
 // Has reports whether all of these blobs are in good packs, after storing again those that can still be read.
@@ -77,27 +73,23 @@ func (k *Keeper) rescue(ctx context.Context, kind pack.Kind, id []format.ID) (bo
 
 // Save stores a verified blob unless the repository holds it in a good pack.
 func (k *Keeper) Save(kind pack.Kind, id format.ID, blob []byte) error {
-	var fresh [1]bool
-	if err := k.s.Claim([]format.ID{id}, fresh[:]); err != nil || !fresh[0] {
-		return err
+	fresh, err := k.s.Put(kind, id, blob)
+	if fresh {
+		k.saved++
 	}
-	k.saved++
-	return k.out[kind].Add(id, blob)
+	return err
 }
 
 // page stores a page of a tree and returns its ID.
 func (k *Keeper) page(p []byte) (format.ID, error) {
 	id := k.hasher.ID(p)
-	var fresh [1]bool
-	if err := k.s.Claim([]format.ID{id}, fresh[:]); err != nil || !fresh[0] {
-		return id, err
-	}
-	return id, k.out[pack.Trees].Add(id, p)
+	_, err := k.s.Put(pack.Trees, id, p)
+	return id, err
 }
 
 // Flush hands over what was stored.
 func (k *Keeper) Flush() error {
-	return errors.Join(k.out[pack.Data].Flush(), k.out[pack.Trees].Flush())
+	return errors.Join(k.s.Writer(pack.Data).Flush(), k.s.Writer(pack.Trees).Flush())
 }
 
 // Stored is how many blobs were stored again.

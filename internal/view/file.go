@@ -141,16 +141,9 @@ func (f *File) piece(ctx context.Context, at uint64) (piece, error) {
 	}
 	begin, end := uint64(0), uint64(0) // of the page; the root has no branch that says its end
 	for id, level := f.content.List, -1; ; level-- {
-		blob, err := f.from.LoadBlob(ctx, id)
+		p, err := tree.LoadListPage(ctx, f.from.LoadBlob, id, level)
 		if err != nil {
-			return piece{}, fmt.Errorf("load list page %s: %w", id.Short(), err)
-		}
-		p, err := tree.DecodeListPage(blob)
-		if err == nil && level >= 0 && p.Level != level {
-			err = fmt.Errorf("level %d, want %d: %w", p.Level, level, format.ErrCorrupt)
-		}
-		if err != nil {
-			return piece{}, fmt.Errorf("list page %s: %w", id.Short(), err)
+			return piece{}, err
 		}
 		i, next := 0, begin
 		if p.Level == 0 {

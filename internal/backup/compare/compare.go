@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tidemark-backup/tidemark/internal/backup/scan"
+	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/dircache"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -55,7 +56,7 @@ type Config struct {
 // Stores are where a Comparer looks up what earlier backups stored.
 type Stores struct {
 	Cache   *Cache
-	Session Session
+	Session *repo.Session
 	Load    tree.Load
 }
 

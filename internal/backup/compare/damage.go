@@ -11,12 +11,6 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// Session answers which blobs can be relied on.
-type Session interface {
-	Holds(ctx context.Context, ids []format.ID) (bool, error)
-	StopUsing(packs ...format.ID)
-}
-
 // ErrOldTree: a tree of the snapshot compared with cannot be read.
 var ErrOldTree = errors.New("a tree of an earlier snapshot is damaged")
 

@@ -170,7 +170,7 @@ func (a *attempt) fill(ctx context.Context, off int64, left uint64) (buf []byte,
 }
 
 // fillBounded is fill while the gate limits the size of reads. It waits for a buffer only after it has read, for the
-// reason given at Reader.few.
+// reason given at Reader.some.
 func (a *attempt) fillBounded(ctx context.Context, off int64, left uint64) (buf []byte, head, k int, err error) {
 	memory, clock := &a.reader.stage.Memory, a.reader.clock
 	own, err := memory.Scratch.Get(ctx)

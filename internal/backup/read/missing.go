@@ -59,19 +59,27 @@ func (r *Reader) readAgain(ctx context.Context, b *Portion, o *opened, w *localf
 		return s.openFailed(b.dir, b.handle, o.entry, err), false
 	}
 	o.file, o.state = f, compareOpened(e, f)
-	if o.before, err = s.before(ctx, f, b.dir, o.entry, 0); err != nil {
+	return r.attempt(ctx, b.dir, o, w, p, 0)
+}
+
+// attempt reads an open small file by itself, behind what is in p. It returns false if the outcome is recorded.
+func (r *Reader) attempt(ctx context.Context, d *Dir, o *opened, w *localfs.BatchFile, p *Piece, try int,
+) (_ openResult, ok bool) {
+	s := r.stage
+	var err error
+	if o.before, err = s.before(ctx, o.file, d, o.entry, try); err != nil {
 		if context.Cause(ctx) == nil {
-			s.unreadable(b.dir, o.entry, statusOp, err)
+			s.unreadable(d, o.entry, statusOp, err)
 		}
 		return o.state, false
 	}
-	free, size := p.Buf[p.Len:], expected(b.dir, &o.before)
+	free, size := p.Buf[p.Len:], expected(d, &o.before)
 	if size >= uint64(len(free)) || size > SmallFile {
 		return isLarge, false
 	}
-	*w = localfs.BatchFile{File: f, Size: size, At: p.Len}
-	if w.N, w.Err = f.ReadWhole(free, size); w.Err == nil {
-		w.Facts, w.FactsErr = f.Facts()
+	*w = localfs.BatchFile{File: o.file, Size: size, At: p.Len}
+	if w.N, w.Err = o.file.ReadWhole(free, size); w.Err == nil {
+		w.Facts, w.FactsErr = o.file.Facts()
 	}
 	return o.state, true
 }

@@ -50,16 +50,14 @@ func (r *Reader) Read(ctx context.Context, b *Portion) error {
 	var rest remainder
 	resident := -1 // of those left, after they were sorted
 	for left := b.entries; len(left) > 0; {
-		read, now := r.many, left
-		if b.handle.MaxIO() > 0 {
-			if read = r.few; resident < 0 {
-				resident = r.residentFirst(b, left)
-			}
+		now := left
+		if resident < 0 && b.handle.MaxIO() > 0 {
+			resident = r.residentFirst(b, left)
 		}
 		if resident > 0 {
 			now = left[:resident]
 		}
-		n, p, err := read(ctx, b, now, &rest)
+		n, p, err := r.some(ctx, b, now, &rest)
 		if err != nil {
 			return err
 		}
@@ -83,63 +81,50 @@ func (r *Reader) Read(ctx context.Context, b *Portion) error {
 	return r.finishRest(ctx, b, &rest)
 }
 
-// many reads the first of some entries into one buffer: all of them, unless the gate begins to limit the size of reads.
-// It returns how many entries it read, and a piece if there is data to store.
-func (r *Reader) many(ctx context.Context, b *Portion, entries []uint32, rest *remainder) (int, *Piece, error) {
-	r.clock.Enter(report.WaitMemory)
-	buffers := r.stage.Memory.Buffers
-	buf, err := buffers.Get(ctx)
+// some reads the first of some entries into one buffer: all of them, or as much as the gate admits at once while it
+// limits the size of reads. It returns how many entries it read, and a piece if there is data to store.
+//
+// While it waits at the gate it holds none of the buffers: there are fewer of them than readers, and the readers of
+// another device need them.
+func (r *Reader) some(ctx context.Context, b *Portion, entries []uint32, rest *remainder) (int, *Piece, error) {
+	memory, bounded := &r.stage.Memory, b.handle.MaxIO() > 0
+	from := memory.Buffers
+	if bounded {
+		from = memory.Scratch
+	} else {
+		r.clock.Enter(report.WaitMemory)
+	}
+	own, err := from.Get(ctx)
 	if err != nil {
 		return 0, nil, err
 	}
-	r.begin(b, entries)
-	p, n := &Piece{dir: b.dir, Buf: buf}, 0
-	for n < len(entries) && (n == 0 || b.handle.MaxIO() == 0) {
-		k, err := r.readGroup(ctx, b, entries[n:], p, rest)
-		if err != nil {
+	p, n := &Piece{dir: b.dir, Buf: own}, 0
+	defer func() {
+		if bounded || err == nil && len(p.Items) == 0 {
+			from.Put(own)
+		}
+	}()
+	r.clock.Enter(report.Read)
+	r.clock.Current(func() string { return b.dir.path(entries[0]) })
+	for n < len(entries) && (n == 0 || !bounded && b.handle.MaxIO() == 0) {
+		var k int
+		if k, err = r.readGroup(ctx, b, entries[n:], p, rest); err != nil {
 			return n, nil, err
 		}
 		n += k
 	}
 	r.stage.Ledger.Bytes.Read.Add(p.content())
 	if len(p.Items) == 0 {
-		buffers.Put(buf)
 		return n, nil, nil
 	}
+	if bounded {
+		r.clock.Enter(report.WaitMemory)
+		if p.Buf, err = memory.Buffers.Get(ctx); err != nil {
+			return 0, nil, err
+		}
+		copy(p.Buf, own[:p.Len])
+	}
 	return n, p, nil
-}
-
-// few reads as much as the gate admits at once. While it waits at the gate it holds none of the buffers: there are
-// fewer of them than readers, and the readers of another device need them.
-func (r *Reader) few(ctx context.Context, b *Portion, entries []uint32, rest *remainder) (int, *Piece, error) {
-	memory := &r.stage.Memory
-	own, err := memory.Scratch.Get(ctx)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer memory.Scratch.Put(own)
-	r.begin(b, entries)
-	p := &Piece{dir: b.dir, Buf: own}
-	n, err := r.readGroup(ctx, b, entries, p, rest)
-	if err != nil {
-		return 0, nil, err
-	}
-	r.stage.Ledger.Bytes.Read.Add(p.content())
-	if len(p.Items) == 0 {
-		return n, nil, nil
-	}
-	r.clock.Enter(report.WaitMemory)
-	if p.Buf, err = memory.Buffers.Get(ctx); err != nil {
-		return 0, nil, err
-	}
-	copy(p.Buf, own[:p.Len])
-	return n, p, nil
-}
-
-// begin reports what is read from now on.
-func (r *Reader) begin(b *Portion, entries []uint32) {
-	r.clock.Enter(report.Read)
-	r.clock.Current(func() string { return b.dir.path(entries[0]) })
 }
 
 // readGroup reads the first of some entries of a portion into p, at least one of them, and returns how many. Files are
@@ -342,45 +327,28 @@ func (s *Stage) readOther(b *Portion, i uint32) {
 // evaluate makes an item of p of a file that was read together with others, or records why not. A file that changed
 // meanwhile is read again, by itself.
 func (r *Reader) evaluate(ctx context.Context, d *Dir, o *opened, w *localfs.BatchFile, p *Piece) openResult {
-	s, i, f, before := r.stage, o.entry, o.file, o.before
-	e := &d.Entries[i]
-	at, n, err := w.At, w.N, w.Err
-	after, statErr := w.Facts, w.FactsErr
-	if context.Cause(ctx) != nil {
-		return o.state
-	}
+	s, i, e := r.stage, o.entry, &d.Entries[o.entry]
 	for try := 0; ; try++ {
 		if try > 0 {
-			before, err = s.before(ctx, f, d, i, try)
-			if context.Cause(ctx) != nil {
-				return o.state
-			}
-			if err != nil {
-				s.unreadable(d, i, statusOp, err)
-				return o.state
-			}
-			at = p.Len
-			free, size := p.Buf[at:], expected(d, &before)
-			if size >= uint64(len(free)) || size > SmallFile {
-				return isLarge
-			}
-			n, err = f.ReadWhole(free, size)
-			if err == nil {
-				after, statErr = f.Facts()
+			if state, ok := r.attempt(ctx, d, o, w, p, try); !ok {
+				return state
 			}
 		}
-		if err == nil && d.FS.Pseudo && n > SmallFile {
-			err = errEndless
-		}
-		if err != nil {
-			s.unreadable(d, i, "read", err)
+		if context.Cause(ctx) != nil {
 			return o.state
 		}
-		if statErr != nil {
-			s.unreadable(d, i, statusOp, statErr)
+		before, after, n := o.before, w.Facts, w.N
+		switch {
+		case w.Err != nil:
+			s.unreadable(d, i, "read", w.Err)
 			return o.state
-		}
-		if d.FS.Pseudo {
+		case d.FS.Pseudo && n > SmallFile:
+			s.unreadable(d, i, "read", errEndless)
+			return o.state
+		case w.FactsErr != nil:
+			s.unreadable(d, i, statusOp, w.FactsErr)
+			return o.state
+		case d.FS.Pseudo:
 			before.Size, after.Size = uint64(n), uint64(n)
 		}
 		v := s.Options.judge(&before, &after.Stat, uint64(n), try)
@@ -390,10 +358,10 @@ func (r *Reader) evaluate(ctx context.Context, d *Dir, o *opened, w *localfs.Bat
 		}
 		s.recordOutcome(d, i, v, try)
 		s.updateEntry(e, &after.Stat, uint64(n))
-		s.takeMetadata(d, i, f, &after)
+		s.takeMetadata(d, i, o.file, &after)
 		if v != drop {
-			p.Items = append(p.Items, Item{i, uint32(at), uint32(n)})
-			p.Len = max(p.Len, at+n)
+			p.Items = append(p.Items, Item{i, uint32(w.At), uint32(n)})
+			p.Len = max(p.Len, w.At+n)
 		}
 		return o.state
 	}

@@ -16,17 +16,9 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// Session is the part of a repo.Session that the stage writes to.
-type Session interface {
-	// Claim sets fresh[i] for each blob that neither the repository nor another writer of the session has. The caller then
-	// has to add it.
-	Claim(ids []format.ID, fresh []bool) error
-	Writer(kind pack.Kind) *repo.FrameWriter
-}
-
 // Config is what a Saver works with.
 type Config struct {
-	Session Session
+	Session *repo.Session
 	Keys    *seal.Keys
 	Ledger  *report.Ledger
 	Cutter  *chunker.Chunker

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
@@ -52,11 +51,8 @@ func (s *Saver) TreeWhilePaused(ctx context.Context, load tree.Load, old format.
 type treeWriter struct {
 	saver   *Saver
 	builder *tree.Builder
-	writer  *repo.FrameWriter
 	hasher  *seal.Hasher
 	node    tree.Node
-	id      [1]format.ID
-	fresh   [1]bool
 }
 
 // treeWriter lends a writer, which the caller puts back into s.trees.
@@ -64,23 +60,20 @@ func (s *Saver) treeWriter() *treeWriter {
 	if w, ok := s.trees.Get().(*treeWriter); ok {
 		return w
 	}
-	w := &treeWriter{saver: s, writer: s.Session.Writer(pack.Trees), hasher: s.Keys.Hasher()}
+	w := &treeWriter{saver: s, hasher: s.Keys.Hasher()}
 	w.builder = tree.NewBuilder(w.emit)
 	return w
 }
 
 // emit stores a page unless the repository has it.
 func (w *treeWriter) emit(page []byte) (format.ID, error) {
-	w.id[0] = w.hasher.ID(page)
-	if err := w.saver.Session.Claim(w.id[:], w.fresh[:]); err != nil {
-		return format.ID{}, err
+	id := w.hasher.ID(page)
+	fresh, err := w.saver.Session.Put(pack.Trees, id, page)
+	if fresh {
+		w.saver.Ledger.Bytes.Trees.Add(uint64(len(page)))
+		w.saver.Ledger.Bytes.Processed.Add(uint64(len(page)))
 	}
-	if !w.fresh[0] {
-		return w.id[0], nil
-	}
-	w.saver.Ledger.Bytes.Trees.Add(uint64(len(page)))
-	w.saver.Ledger.Bytes.Processed.Add(uint64(len(page)))
-	return w.id[0], w.writer.Add(w.id[0], page)
+	return id, err
 }
 
 func (w *treeWriter) build(ctx context.Context, load tree.Load, root format.ID, entries Entries) (format.ID, error) {

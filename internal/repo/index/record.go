@@ -27,11 +27,33 @@ type Loc struct {
 	Len            uint32 // bytes
 }
 
-// Found is the result of a lookup.
+// Found is the result of a lookup: where a blob lies.
 type Found struct {
-	Loc  Loc
+	Loc
 	Pack *PackInfo // nil: the blob is not known
 }
+
+// Compare orders by packs, frames, and places in a frame. Without a pack comes first.
+func (f *Found) Compare(other *Found) int {
+	if !f.SamePack(other) {
+		switch {
+		case f.Pack == nil:
+			return -1
+		case other.Pack == nil:
+			return 1
+		}
+		return f.Pack.ID.Compare(other.Pack.ID)
+	}
+	return cmp.Or(cmp.Compare(f.Offset, other.Offset), cmp.Compare(f.Skip, other.Skip))
+}
+
+// SamePack reports whether both lie in one pack, or both in none.
+func (f *Found) SamePack(other *Found) bool {
+	return f.Pack == other.Pack || f.Pack != nil && other.Pack != nil && f.Pack.ID == other.Pack.ID
+}
+
+// SameFrame reports whether both lie in one frame.
+func (f *Found) SameFrame(other *Found) bool { return f.Offset == other.Offset && f.SamePack(other) }
 
 // record is a blob and its location.
 type record struct {

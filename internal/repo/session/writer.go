@@ -31,6 +31,15 @@ type frame struct {
 // Writer returns the writer of blobs of that kind. A caller that has no more blobs flushes it.
 func (s *Session) Writer(kind pack.Kind) *FrameWriter { return &s.writers[slot(kind)] }
 
+// Put claims and adds one blob. It reports whether neither the repository nor another writer of the session has it.
+func (s *Session) Put(kind pack.Kind, id format.ID, blob []byte) (fresh bool, err error) {
+	var one [1]bool
+	if err := s.Claim([]format.ID{id}, one[:]); err != nil || !one[0] {
+		return false, err
+	}
+	return true, s.Writer(kind).Add(id, blob)
+}
+
 // Add takes a blob that the caller has claimed. blob is copied. A full frame is compressed and sealed here, which
 // blocks while all buffers are being uploaded.
 func (w *FrameWriter) Add(id format.ID, blob []byte) error {

@@ -158,23 +158,32 @@ func WalkList(ctx context.Context, load Load, root format.ID, visit func(Chunk) 
 	return err
 }
 
-func walkList(ctx context.Context, load Load, id format.ID, level int, visit func(Chunk) error) (
-	bytes, chunks uint64, err error,
-) {
+// LoadListPage is LoadPage for a list of chunks.
+func LoadListPage(ctx context.Context, load Load, id format.ID, level int) (*ListPage, error) {
 	if err := context.Cause(ctx); err != nil {
-		return 0, 0, err
+		return nil, err
 	}
 	p, err := load(ctx, id)
 	if err != nil {
-		return 0, 0, fmt.Errorf("load list page %s: %w", id.Short(), err)
+		return nil, fmt.Errorf("load list page %s: %w", id.Short(), err)
 	}
 	pg, err := DecodeListPage(p)
 	if err != nil {
-		return 0, 0, fmt.Errorf("list page %s: %w", id.Short(), err)
+		return nil, fmt.Errorf("list page %s: %w", id.Short(), err)
 	}
 	if level >= 0 && pg.Level != level {
-		return 0, 0, fmt.Errorf("list page %s is of level %d, want %d: %w", id.Short(), pg.Level, level,
+		return nil, fmt.Errorf("list page %s is of level %d, want %d: %w", id.Short(), pg.Level, level,
 			format.ErrCorrupt)
+	}
+	return pg, nil
+}
+
+func walkList(ctx context.Context, load Load, id format.ID, level int, visit func(Chunk) error) (
+	bytes, chunks uint64, err error,
+) {
+	pg, err := LoadListPage(ctx, load, id, level)
+	if err != nil {
+		return 0, 0, err
 	}
 	for _, c := range pg.Children {
 		b, n, err := walkList(ctx, load, c.ID, pg.Level-1, visit)
