@@ -60,7 +60,7 @@ func (c *counter) Excluded(*scan.Directory, int) {}
 
 // count counts the sources until it has all of them, or until ctx ends because the scan does. Its ledger keeps what it
 // does out of the report.
-func (p *pipeline) count(ctx context.Context, root *scan.SourceTree) {
+func (p *pipeline) count(ctx context.Context) {
 	if store.Sleep(ctx, countDelay) != nil {
 		return
 	}
@@ -68,7 +68,7 @@ func (p *pipeline) count(ctx context.Context, root *scan.SourceTree) {
 	ledger := p.deps.ledger
 	counted := make(chan error, 1)
 	go func() {
-		counted <- scan.Walk(ctx, root, p.src.scan(1, report.New(p.deps.now), p.deps.now), &c)
+		counted <- scan.Walk(ctx, p.src.Root, p.src.scan(1, report.New(p.deps.now), p.deps.now), &c)
 	}()
 	tick := time.NewTicker(countInterval)
 	defer tick.Stop()

@@ -190,7 +190,6 @@ func (p *pipeline) run(ctx context.Context) error {
 		defer p.readers.Close()
 		return readers.Wait()
 	})
-	root := p.src.Root.Copy() // the walk writes to its own
 	scanning, scanned := context.WithCancel(ctx)
 	defer scanned()
 	group.Go(func() error {
@@ -201,7 +200,7 @@ func (p *pipeline) run(ctx context.Context) error {
 	})
 	if p.deps.ledger.Snapshot().Expected == (report.Expected{}) {
 		group.Go(func() error {
-			p.count(scanning, root)
+			p.count(scanning)
 			return nil
 		})
 	}

@@ -33,7 +33,7 @@ func (p *pipeline) process(ctx context.Context, c *save.Chunker, piece *read.Pie
 	c.At(piece.Cuts)
 	for _, it := range piece.Items {
 		if it.Chunked() {
-			c.Whole(piece.Buf, it.Off, it.Off+it.Len)
+			c.Cut(piece.Buf, it.Off, it.Off+it.Len, true)
 		}
 	}
 	chunks, fresh, err := c.Store(piece.Buf)

@@ -85,7 +85,7 @@ func (p *pipeline) stream(ctx context.Context, r io.Reader) (content tree.Conten
 		p.deps.ledger.Bytes.Read.Add(uint64(n))
 		clock.Enter(report.Chunk)
 		c.Reset()
-		done := c.Stream(buf[:filled], final)
+		done := c.Cut(buf, 0, uint32(filled), final)
 		chunks, _, err := c.Store(buf)
 		if err != nil {
 			return content, size, err

@@ -253,7 +253,7 @@ func (s *liveSide) open(ctx context.Context, o *liveObject) (*liveDir, error) {
 // list reads the names in a directory, and loads the rules in it.
 func (s *liveSide) list(d *liveDir) error {
 	var present []string
-	err := d.List(s.buf, func(name []byte, _ tree.Type, _ uint64) error {
+	err := d.Entries(s.buf, func(name []byte, _ tree.Type, _ uint64) error {
 		d.names = append(d.names, string(name))
 		if d.state != nil && d.state.Control(name) {
 			present = append(present, string(name))

@@ -68,7 +68,7 @@ func (d *Dir) Apply(name string, n *tree.Node, what ApplyOptions) []Problem {
 	if name == "." { // by descriptor: after the mode is set, lookups in the directory may be denied
 		return d.Self().Apply(n, what)
 	}
-	return d.ioctx.set("metadata", func() []Problem { return d.applyTo(name, n, what) })
+	return d.ioctx.setAll("metadata", func() []Problem { return d.applyTo(name, n, what) })
 }
 
 // applyTo is Apply for an entry, within an operation of the caller.
@@ -84,11 +84,11 @@ func (d *Dir) applyTo(name string, n *tree.Node, what ApplyOptions) []Problem {
 // SetMeta is Apply for the open file. Later writes would change the times again.
 func (w *Writer) SetMeta(n *tree.Node, what ApplyOptions) []Problem {
 	o := object{fd: w.fd, host: w.host}
-	return w.ioctx.set("metadata", func() []Problem { return o.apply(n, what) })
+	return w.ioctx.setAll("metadata", func() []Problem { return o.apply(n, what) })
 }
 
-// set sets properties of one object as one operation. what names them if the operation is not admitted.
-func (d *IOContext) set(what string, call func() []Problem) []Problem {
+// setAll sets properties of one object as one operation. what names them if the operation is not admitted.
+func (d *IOContext) setAll(what string, call func() []Problem) []Problem {
 	grant, err := d.begin(iopolicy.Metadata, 0)
 	if err != nil {
 		return []Problem{{What: what, Err: err}}
@@ -100,12 +100,12 @@ func (d *IOContext) set(what string, call func() []Problem) []Problem {
 // Prepare sets the flags of n that must precede the first byte, as no-copy-on-write and compression. SetMeta reports
 // the failures again.
 func (w *Writer) Prepare(n *tree.Node) []Problem {
-	return w.ioctx.set("flags", func() []Problem { return prepare(w.fd, n) })
+	return w.ioctx.setAll("flags", func() []Problem { return prepare(w.fd, n) })
 }
 
 // Prepare sets the flags of n that must precede the first entry of a directory, as case folding.
 func (d *Dir) Prepare(n *tree.Node) []Problem {
-	return d.ioctx.set("flags", func() []Problem { return prepare(d.fd, n) })
+	return d.ioctx.setAll("flags", func() []Problem { return prepare(d.fd, n) })
 }
 
 // Unprotect clears what prevents a change or the removal of the entry name: the flags immutable and append-only and, on

@@ -92,7 +92,7 @@ func (e *Entry) Xattrs() ([]tree.Xattr, error) {
 
 // Apply sets the metadata of n on the object, as Dir.Apply does.
 func (e *Entry) Apply(n *tree.Node, what ApplyOptions) []Problem {
-	return e.dir.ioctx.set("metadata", func() []Problem { return e.object.apply(n, what) })
+	return e.dir.ioctx.setAll("metadata", func() []Problem { return e.object.apply(n, what) })
 }
 
 // Unprotect is Dir.Unprotect of the object.

@@ -142,18 +142,18 @@ func (f *File) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Extents splits the first size bytes of the file into data and holes, in order and without gaps, including a final
+// Extents splits the bytes between two offsets into data and holes, in order and without gaps, including a final
 // hole. Where the file system does not report holes, or they are not believed, everything is data. An error of yield
 // ends the walk and is returned.
-func (f *File) Extents(size uint64, yield func(off, n uint64, hole bool) error) error {
-	return f.extents(HolesAreTrue, size, yield)
+func (f *File) Extents(from, to uint64, yield func(off, n uint64, hole bool) error) error {
+	return f.extents(HolesAreTrue, from, to, yield)
 }
 
-func (f *File) extents(believe bool, size uint64, yield func(off, n uint64, hole bool) error) error {
-	if !believe && size > 0 {
-		return yield(0, size, false)
+func (f *File) extents(believe bool, off, size uint64, yield func(off, n uint64, hole bool) error) error {
+	if !believe && off < size {
+		return yield(off, size-off, false)
 	}
-	for off := uint64(0); off < size; {
+	for off < size {
 		data, err := f.seek(off, unix.SEEK_DATA)
 		switch {
 		case err == unix.ENXIO:

@@ -226,7 +226,7 @@ func extentsOf(t *testing.T, d *Dir, name string, size uint64) []extent {
 	require.NoError(t, err)
 	defer f.Close()
 	var list []extent
-	require.NoError(t, f.Extents(size, func(off, n uint64, hole bool) error {
+	require.NoError(t, f.Extents(0, size, func(off, n uint64, hole bool) error {
 		list = append(list, extent{off, n, hole})
 		return nil
 	}))
@@ -282,7 +282,7 @@ func TestExtentsAtTheEdges(t *testing.T) {
 	f, err := d.OpenFile("data")
 	require.NoError(t, err)
 	defer f.Close()
-	require.Equal(t, stop, f.Extents(5000, func(uint64, uint64, bool) error { return stop }))
+	require.Equal(t, stop, f.Extents(0, 5000, func(uint64, uint64, bool) error { return stop }))
 
 	proc := openAt(t, "/proc/self")
 	require.Equal(t, []extent{{0, 10, false}}, extentsOf(t, proc, "stat", 10), "a file system that does not report holes")

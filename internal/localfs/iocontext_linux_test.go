@@ -155,7 +155,7 @@ func methods() map[string]method {
 			return ignored(f.ReadWhole(make([]byte, 8), f.Opened().Size))
 		})},
 		"File.Extents": {2, onFile(func(f *File) error {
-			return f.Extents(f.Opened().Size, func(uint64, uint64, bool) error { return nil })
+			return f.Extents(0, f.Opened().Size, func(uint64, uint64, bool) error { return nil })
 		})},
 		"Writer.WriteAt":  {1, onWriter(func(w *Writer) error { return ignored(w.WriteAt([]byte("abc"), 0)) })},
 		"Writer.Stat":     {1, onWriter(func(w *Writer) error { return ignored(w.Stat()) })},

@@ -80,12 +80,12 @@ func (m *Maker) File(d *Dir, name string, content []byte, n *tree.Node) (made bo
 	}
 	if err == nil && done == len(content) {
 		if o := (object{fd: fd, host: d.host}); !m.setExpected(&o, n, mode) {
-			ps = o.apply(n, m.withoutFlags())
+			ps = o.apply(n, m.what)
 		}
 		grant.End(done)
 	} else if grant.End(done); err == nil {
 		if _, err = w.WriteAt(content[done:], int64(done)); err == nil {
-			ps = w.SetMeta(n, m.withoutFlags())
+			ps = w.SetMeta(n, m.what)
 		}
 	}
 	closeErr := w.Close()
@@ -93,13 +93,6 @@ func (m *Maker) File(d *Dir, name string, content []byte, n *tree.Node) (made bo
 		err = closeErr
 	}
 	return true, ps, wrap("write", name, err)
-}
-
-// withoutFlags is for files, which an immutable flag would prevent from being renamed. The caller sets flags last.
-func (m *Maker) withoutFlags() ApplyOptions {
-	what := m.what
-	what.SkipFlags = true
-	return what
 }
 
 // firstMode returns the mode with which a file is made: its final one, unless that would deny its owner setting
@@ -117,7 +110,7 @@ func (m *Maker) Entry(d *Dir, name string, n *tree.Node, mode uint32) []Problem 
 	if n.Flags != 0 && !m.what.SkipFlags || checkName(name) != nil {
 		return d.Apply(name, n, m.what)
 	}
-	return d.ioctx.set("metadata", func() []Problem {
+	return d.ioctx.setAll("metadata", func() []Problem {
 		if m.setExpected(d.object(name), n, mode) {
 			return nil
 		}
@@ -131,7 +124,7 @@ func (m *Maker) Directory(d *Dir, n *tree.Node, mode uint32) []Problem {
 		return d.Apply(".", n, m.what)
 	}
 	o := object{fd: d.fd, host: d.host}
-	return d.ioctx.set("metadata", func() []Problem {
+	return d.ioctx.setAll("metadata", func() []Problem {
 		if m.setExpected(&o, n, mode) {
 			return nil
 		}

@@ -3,7 +3,6 @@ package localfs
 import (
 	"bytes"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
@@ -30,31 +29,15 @@ func parseMounts(table []byte) (all []Mount) {
 		if !ok || len(fields) < 6 {
 			continue
 		}
-		m := Mount{Path: unescapeMount(fields[4]), Type: kinds[0], id: fields[0], device: fields[2],
-			root: unescapeMount(fields[3])}
+		m := Mount{Path: sysinfo.UnescapeMount(fields[4]), Type: kinds[0], id: fields[0], device: fields[2],
+			root: sysinfo.UnescapeMount(fields[3])}
 		m.ReadOnly = strings.HasPrefix(fields[5]+",", "ro,")
 		if len(kinds) > 2 {
-			m.Source = unescapeMount(kinds[1])
+			m.Source = sysinfo.UnescapeMount(kinds[1])
 			m.ReadOnly = m.ReadOnly || strings.HasPrefix(kinds[2]+",", "ro,")
 		}
 		m.classify()
 		all = append(all, m)
 	}
 	return all
-}
-
-// unescapeMount replaces the octal escapes of the kernel: \040 is a blank.
-func unescapeMount(text string) string {
-	var b strings.Builder
-	for i := 0; i < len(text); i++ {
-		if text[i] == '\\' && i+4 <= len(text) {
-			if n, err := strconv.ParseUint(text[i+1:i+4], 8, 8); err == nil {
-				b.WriteByte(byte(n))
-				i += 3
-				continue
-			}
-		}
-		b.WriteByte(text[i])
-	}
-	return b.String()
 }

@@ -149,11 +149,6 @@ func (d *Dir) Entries(buf []byte, yield func(name []byte, typ tree.Type, ino uin
 	}
 }
 
-// List is Entries, which has its own position here.
-func (d *Dir) List(buf []byte, yield func(name []byte, typ tree.Type, ino uint64) error) error {
-	return d.Entries(buf, yield)
-}
-
 // bypassCache makes reads of a large file use cached pages and leave no new ones.
 func bypassCache(fd int, size int64) bool {
 	if size <= smallFile {

@@ -133,11 +133,6 @@ func (d *Dir) Entries(buf []byte, yield func(name []byte, typ tree.Type, ino uin
 	if err := retry(func() error { _, err := unix.Seek(d.fd, 0, 0); return err }); err != nil {
 		return fmt.Errorf("rewind directory: %w", err)
 	}
-	return d.List(buf, yield)
-}
-
-// List is Entries for a directory that was just opened; it saves the rewind.
-func (d *Dir) List(buf []byte, yield func(name []byte, typ tree.Type, ino uint64) error) error {
 	if len(buf) < minDirBuf {
 		buf = make([]byte, 8*minDirBuf)
 	}

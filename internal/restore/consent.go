@@ -113,5 +113,5 @@ func (j *job) isBeginning(ctx context.Context, e *localfs.Entry, n *tree.Node) b
 // sameContent reads an object and reports whether it is a file with the content of n.
 func (j *job) sameContent(ctx context.Context, e *localfs.Entry, n *tree.Node) bool {
 	f, err := openReadable(e)
-	return err == nil && compareContent(ctx, j.repo.LoadBlob, f, n, j.repo.Keys().Hasher()) == nil
+	return err == nil && j.compare(ctx, f, n, j.repo.Keys().Hasher()) == nil
 }

@@ -60,6 +60,4 @@ var (
 	errNoContent = errors.New("its content could not be read when it was backed up: there is nothing to restore")
 	errWrongBlob = errors.New("the repository delivered other bytes than were backed up; nothing was written")
 	errLost      = errors.New("a part of its content is not in the repository any more")
-	// errContentDiffers: an object of the target has other content than the snapshot.
-	errContentDiffers = errors.New("its content differs from the snapshot")
 )

@@ -12,7 +12,7 @@
 //	special.go   makes links, fifos, sockets and devices
 //	dir.go       sets the metadata of a directory after its last entry
 //
-// Existing objects are compared (compare.go, metadata.go), and kept if they are equal. While one batch is read and
+// Existing objects are compared (view.Compare, metadata.go), and kept if they are equal. While one batch is read and
 // written, the next one is planned. Data that does not match its ID is never written.
 //
 // Directories that this run makes are empty. Their entries are made by calls that fail if the name exists; what other

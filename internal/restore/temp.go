@@ -74,7 +74,7 @@ func copyFile(from *localfs.File, in *localfs.Dir, n *tree.Node, what localfs.Ap
 		}
 	}()
 	buf := make([]byte, 1<<20)
-	err = from.Extents(n.Size, func(off, length uint64, hole bool) error {
+	err = from.Extents(0, n.Size, func(off, length uint64, hole bool) error {
 		for end := off + length; !hole && off < end; {
 			k, err := from.ReadAt(buf[:min(uint64(len(buf)), end-off)], int64(off))
 			if err != nil && !errors.Is(err, io.EOF) {

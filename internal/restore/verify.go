@@ -7,6 +7,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/view"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -70,10 +71,10 @@ func (j *job) verifyFile(ctx context.Context, d *dir, n *tree.Node, at string, h
 	})
 	if err == nil {
 		defer e.Close()
-		err = compareContent(ctx, j.repo.LoadBlob, f, n, h)
+		err = j.compare(ctx, f, n, h)
 	}
 	if err != nil {
-		if errors.Is(err, errContentDiffers) && j.keptByRule(f, n) {
+		if errors.Is(err, view.ErrDiffers) && j.keptByRule(f, n) {
 			return // the overwrite rule kept it
 		}
 		j.fail(at, "verify", err)
@@ -81,6 +82,14 @@ func (j *job) verifyFile(ctx context.Context, d *dir, n *tree.Node, at string, h
 	}
 	j.ledger.Objects.Verified.Add(1)
 	j.ledger.Bytes.Verified.Add(n.Size)
+}
+
+// compare compares an open file with a node.
+func (j *job) compare(ctx context.Context, f *localfs.File, n *tree.Node, h *seal.Hasher) error {
+	if f.Opened().Size != n.Size {
+		return view.ErrDiffers
+	}
+	return view.Compare(ctx, j.repo.LoadBlob, h, n, f)
 }
 
 // keptByRule reports whether the overwrite rule may have kept the open file instead of n. Restored files have the size

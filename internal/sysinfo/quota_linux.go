@@ -60,8 +60,8 @@ func group(mount, groups string) (dir, top string, ok bool) {
 			!listed(parts[1], controller) {
 			continue
 		}
-		top = strings.TrimPrefix(unescape(at[4]), "/")
-		root, own := unescape(at[3]), parts[2]
+		top = strings.TrimPrefix(UnescapeMount(at[4]), "/")
+		root, own := UnescapeMount(at[3]), parts[2]
 		if !within(own, root) {
 			return top, top, true // a container sees its own group as the root, wherever that is
 		}
@@ -105,8 +105,8 @@ func within(dir, top string) bool {
 	return dir == top || top == "/" || strings.HasPrefix(dir, strings.TrimSuffix(top, "/")+"/")
 }
 
-// unescape decodes the escapes of mountinfo for spaces and similar characters: a backslash and three octal digits.
-func unescape(s string) string {
+// UnescapeMount decodes the escapes of mountinfo for spaces and the like: a backslash and three octal digits.
+func UnescapeMount(s string) string {
 	var out strings.Builder
 	for i := 0; i < len(s); i++ {
 		if s[i] == '\\' && i+3 < len(s) {

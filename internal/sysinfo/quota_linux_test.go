@@ -110,7 +110,7 @@ func makeGroup(t *testing.T) (dir string, write map[string]string) {
 		if len(at) < 5 || len(of) < 3 {
 			continue
 		}
-		top := unescape(at[4])
+		top := UnescapeMount(at[4])
 		controllers, _ := os.ReadFile(filepath.Join(top, "cgroup.subtree_control"))
 		switch {
 		case of[0] == "cgroup2" && strings.Contains(" "+strings.TrimSpace(string(controllers))+" ", " cpu "):
@@ -129,4 +129,12 @@ func makeGroup(t *testing.T) (dir string, write map[string]string) {
 	}
 	t.Skip("needs a control group for processors that may be written to")
 	return "", nil
+}
+
+func TestUnescapeMount(t *testing.T) {
+	for in, want := range map[string]string{
+		``: ``, `a\040b`: `a b`, `\134`: `\`, `\09x`: `\09x`, `x\04`: `x\04`, `\777`: `\777`, `a\054\072`: "a,:",
+	} {
+		require.Equal(t, want, UnescapeMount(in), in)
+	}
 }

@@ -107,7 +107,7 @@ type attempt struct {
 
 // read returns how many bytes of the file are covered, holes included.
 func (a *attempt) read(ctx context.Context, size uint64) (covered uint64, err error) {
-	err = a.file.Extents(size, func(off, n uint64, hole bool) error {
+	err = a.file.Extents(0, size, func(off, n uint64, hole bool) error {
 		if hole {
 			if _, err := a.out.Deliver(a.seq, []tree.Chunk{{Len: n}}); err != nil {
 				return err

@@ -5,10 +5,8 @@
 package reread
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
 	"path"
 	"path/filepath"
 	"strings"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/backup/scan"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/view"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -76,7 +75,6 @@ var errEnough = errors.New("the budget of this walk is spent")
 type walker struct {
 	Config
 	result Result
-	buf    []byte
 }
 
 // Run reads files until the budget is spent, or to the end of the tree.
@@ -231,7 +229,7 @@ func (w *walker) file(ctx context.Context, dir *localfs.Dir, n *tree.Node, at st
 		switch {
 		case errors.As(err, &lost):
 			return lost.err
-		case err != nil && !errors.Is(err, io.EOF):
+		case err != nil:
 			w.result.Unreadable = append(w.result.Unreadable, err)
 			return nil
 		case same:
@@ -255,15 +253,8 @@ type loadError struct{ err error }
 
 func (e *loadError) Error() string { return e.err.Error() }
 
-var errDiffers = errors.New("the content differs")
-
-// compare reads a file and reports whether it has the content of the node. Holes are not read.
+// compare reads a file and reports whether it has the content of the node.
 func (w *walker) compare(ctx context.Context, f *localfs.File, n *tree.Node) (bool, error) {
-	c := &n.Content
-	if len(c.Inline) > 0 {
-		p, err := w.read(f, 0, uint64(len(c.Inline)))
-		return err == nil && bytes.Equal(p, c.Inline), err
-	}
 	load := func(ctx context.Context, id format.ID) ([]byte, error) {
 		p, err := w.Load(ctx, id)
 		if err != nil {
@@ -271,33 +262,23 @@ func (w *walker) compare(ctx context.Context, f *localfs.File, n *tree.Node) (bo
 		}
 		return p, err
 	}
-	err := c.Each(ctx, load, func(chunk tree.Chunk, off uint64) error {
-		if chunk.IsHole() {
-			return nil
-		}
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
-		p, err := w.read(f, int64(off), chunk.Len)
-		if err == nil && w.Hasher.ID(p) != chunk.ID {
-			err = errDiffers
-		}
-		return err
-	})
-	if errors.Is(err, errDiffers) {
+	err := view.Compare(ctx, load, w.Hasher, n, counted{f, &w.result.Bytes})
+	if errors.Is(err, view.ErrDiffers) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// read reads n bytes past the page cache. A file that ends before returns io.EOF.
-func (w *walker) read(f *localfs.File, off int64, n uint64) ([]byte, error) {
-	if uint64(cap(w.buf)) < n {
-		w.buf = make([]byte, n)
-	}
-	p := w.buf[:n]
-	got, err := f.ReadAt(p, off)
-	w.result.Bytes += uint64(got)
-	f.DropCache(off, int64(got))
-	return p, err
+// counted counts what is read of a file, past the page cache.
+type counted struct {
+	*localfs.File
+	bytes *uint64
+}
+
+// ReadAt is that of the file.
+func (c counted) ReadAt(p []byte, off int64) (int, error) {
+	n, err := c.File.ReadAt(p, off)
+	*c.bytes += uint64(n)
+	c.DropCache(off, int64(n))
+	return n, err
 }

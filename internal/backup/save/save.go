@@ -70,15 +70,6 @@ func (s *Saver) NewChunker(clock *report.Clock) *Chunker {
 // Reset begins a new buffer.
 func (c *Chunker) Reset() { c.spans = c.spans[:0] }
 
-// Whole cuts buf[off:end], which is a whole file, into chunks.
-func (c *Chunker) Whole(buf []byte, off, end uint32) {
-	for off < end {
-		next := off + uint32(c.saver.Cutter.Next(buf[off:end], true))
-		c.spans = append(c.spans, span{off, next})
-		off = next
-	}
-}
-
 // At takes the cut points of a buffer that was cut before.
 func (c *Chunker) At(cuts []uint32) {
 	from := uint32(0)
@@ -88,17 +79,17 @@ func (c *Chunker) At(cuts []uint32) {
 	}
 }
 
-// Stream cuts the beginning of a stream and returns the length that is cut. More follows unless final is set.
-func (c *Chunker) Stream(buf []byte, final bool) (done int) {
-	for done < len(buf) {
-		length := c.saver.Cutter.Next(buf[done:], final)
+// Cut cuts buf[off:end] into chunks and returns where the last one ends. More follows unless final is set.
+func (c *Chunker) Cut(buf []byte, off, end uint32, final bool) uint32 {
+	for off < end {
+		length := uint32(c.saver.Cutter.Next(buf[off:end], final))
 		if length == 0 {
 			break
 		}
-		c.spans = append(c.spans, span{uint32(done), uint32(done + length)})
-		done += length
+		c.spans = append(c.spans, span{off, off + length})
+		off += length
 	}
-	return done
+	return off
 }
 
 // Store hashes the chunks of buf and adds those that the repository lacks to the open frame. fresh is their bytes.

@@ -22,13 +22,14 @@ type NameCache interface {
 	Refresh() bool
 }
 
-// cachedNames takes the names in a directory from the cache and verifies each by its status. Where that shows something
-// new, the names are read.
-type cachedNames struct {
+// worker is one goroutine of the walk. It takes the names in a directory from the cache, if there is one, and
+// verifies each by its status. Where that shows something new, the names are read.
+type worker struct {
 	disk    *realNames
-	cache   NameCache
-	room    []byte // for Lookup
-	listing []byte // that Lookup returned
+	clock   *report.Clock
+	cache   NameCache // nil: none
+	room    []byte    // for Lookup
+	listing []byte    // that Lookup returned
 	writer  listingWriter
 
 	asked    bool   // Lookup was called for this directory
@@ -39,12 +40,14 @@ type cachedNames struct {
 }
 
 // begin lists a directory without subdirectories without opening it: if nothing is new there, it need not be open.
+// It reports whether it has filled the entries of d. mustOpen: a file system or a source begins at d, or its
+// contents are excluded.
 //
 // Another directory, or a symbolic link, may have taken the place of d. Then the entries are not unchanged, unless they
 // are those of d, moved.
-func (l *cachedNames) begin(d *Directory, mustOpen bool) bool {
+func (l *worker) begin(d *Directory, mustOpen bool) bool {
 	l.asked = false
-	if mustOpen || !d.FS.Dated || l.disk.walk.needs.TimeMachine {
+	if l.cache == nil || mustOpen || !d.FS.Dated || l.disk.walk.needs.TimeMachine {
 		return false
 	}
 	l.lookup(d)
@@ -68,11 +71,14 @@ func (l *cachedNames) begin(d *Directory, mustOpen bool) bool {
 
 // lookup takes the names of d from the cache, sorted, if the stamp of d is the one in the listing. The names are
 // unverified: the status of each must be read.
-func (l *cachedNames) lookup(d *Directory) {
+func (l *worker) lookup(d *Directory) {
 	if l.asked {
 		return
 	}
 	l.asked, l.usable, l.statted = true, false, false
+	if l.cache == nil {
+		return
+	}
 	l.listing, l.room = l.cache.Lookup(d, l.room[:0])
 	if len(l.listing) == 0 || !d.FS.Dated {
 		return
@@ -89,30 +95,31 @@ func (l *cachedNames) lookup(d *Directory) {
 }
 
 // fill fills the entries of d from the cached names. It returns false if the names must be read.
-func (l *cachedNames) fill(d *Directory) bool {
+func (l *worker) fill(d *Directory) bool {
 	filled, mustOpen := l.disk.fill(d, l.nameText, true)
 	l.usable = filled || mustOpen
 	return filled
 }
 
-func (l *cachedNames) list(d *Directory) {
+// list fills the entries of d, which is open.
+func (l *worker) list(d *Directory) {
 	l.lookup(d)
 	if l.usable && l.listCached(d) {
 		return
 	}
-	d.Err = l.disk.read(d, false)
+	d.Err = l.disk.read(d)
 	l.fillRead(d)
 }
 
 // fillRead fills the entries of d from the names that were read, even if reading them ended early.
-func (l *cachedNames) fillRead(d *Directory) {
+func (l *worker) fillRead(d *Directory) {
 	if l.disk.fill(d, l.disk.sort(), false); d.Err == nil {
 		l.keep(d)
 	}
 }
 
 // listCached lists d by the cached names. It returns false if the names must be read.
-func (l *cachedNames) listCached(d *Directory) bool {
+func (l *worker) listCached(d *Directory) bool {
 	state := d.state
 	switch {
 	case l.statted: // before d was opened
@@ -127,7 +134,7 @@ func (l *cachedNames) listCached(d *Directory) bool {
 		return true
 	}
 	// An entry is new or changed. Before it is read, reading the names costs little and verifies them.
-	if d.Err = l.disk.read(d, false); d.Err == nil {
+	if d.Err = l.disk.read(d); d.Err == nil {
 		l.disk.sort()
 		if now := l.write(d); bytes.Equal(now, l.listing) {
 			d.Listing = bytes.Clone(now)
@@ -139,20 +146,20 @@ func (l *cachedNames) listCached(d *Directory) bool {
 	return true
 }
 
-func (l *cachedNames) relist(d *Directory) {
+// relist does it again after a file system was mounted on d, unless that is excluded.
+func (l *worker) relist(d *Directory) {
 	l.usable = false
 	if d.Excluded || d.Err != nil {
 		l.unchanged(d) // replaces the digest of entries that do not belong to d
 		return
 	}
-	d.Err = l.disk.read(d, true)
+	d.Err = l.disk.read(d)
 	l.fillRead(d)
 }
 
-func (l *cachedNames) unchanged(d *Directory) bool {
-	clock := l.disk.clock
-	defer clock.Enter(clock.Enter(report.Compare))
-	return l.cache.Unchanged(d)
+func (l *worker) unchanged(d *Directory) bool {
+	defer l.clock.Enter(l.clock.Enter(report.Compare))
+	return l.cache != nil && l.cache.Unchanged(d)
 }
 
 // lostAndFound is where a file system check puts files, without setting the times of the directory.
@@ -160,8 +167,8 @@ const lostAndFound = "lost+found"
 
 // keep sets d.Listing from the names that were read, if they can be trusted later: d was the same directory from the
 // scan of its parent until its names were read, and its timestamp is safe.
-func (l *cachedNames) keep(d *Directory) {
-	if l.unchanged(d) && !l.cache.Refresh() || !d.FS.Dated || d.Name == lostAndFound {
+func (l *worker) keep(d *Directory) {
+	if l.cache == nil || l.unchanged(d) && !l.cache.Refresh() || !d.FS.Dated || d.Name == lostAndFound {
 		return
 	}
 	stamp := d.stamp()
@@ -178,7 +185,7 @@ func (l *cachedNames) keep(d *Directory) {
 }
 
 // write makes the listing of the names, which are sorted.
-func (l *cachedNames) write(d *Directory) []byte {
+func (l *worker) write(d *Directory) []byte {
 	stamp, disk := d.stamp(), l.disk
 	l.writer.begin(&stamp)
 	for _, pos := range disk.order {

@@ -8,21 +8,9 @@ import (
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
-	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/rules"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
-
-// lister fills the entries of directories. Each worker of the walk has one: realNames, or cachedNames around it.
-type lister interface {
-	// begin is called before d is opened. It reports whether it has filled the entries of d, so that d need not be opened.
-	// mustOpen: a file system or a source begins at d, or its contents are excluded.
-	begin(d *Directory, mustOpen bool) bool
-	// list fills the entries of d, which is open.
-	list(d *Directory)
-	// relist does it again after a file system was mounted on d, unless that is excluded.
-	relist(d *Directory)
-}
 
 // errNoType: the object is neither file, directory, link, device, fifo nor socket.
 var errNoType = errors.New("an object of a kind that tidemark does not know")
@@ -34,7 +22,6 @@ const direntBuffer = 64 << 10
 // realNames reads the names in directories and the status of each. Its buffers are reused from directory to directory.
 type realNames struct {
 	walk     *walk
-	clock    *report.Clock
 	dirents  []byte
 	arena    []byte
 	names    []listed
@@ -81,20 +68,6 @@ func head(name []byte) uint64 {
 	var p [8]byte
 	copy(p[:], name) // names contain no NUL, so a shorter one comes first
 	return binary.BigEndian.Uint64(p[:])
-}
-
-func (l *realNames) begin(*Directory, bool) bool { return false }
-
-func (l *realNames) list(d *Directory) {
-	d.Err = l.read(d, false)
-	l.fill(d, l.sort(), false)
-}
-
-func (l *realNames) relist(d *Directory) {
-	if !d.Excluded && d.Err == nil {
-		d.Err = l.read(d, true)
-		l.fill(d, l.sort(), false)
-	}
 }
 
 // fill fills the entries of d from the names, without those that are excluded. It reads their status in the order of
@@ -144,21 +117,17 @@ func (l *realNames) loadRules(d *Directory, text string) (problems []error, ok b
 	return problems, true
 }
 
-// read reads the names of d; again: they were read before.
-func (l *realNames) read(d *Directory, again bool) error {
+// read reads the names of d.
+func (l *realNames) read(d *Directory) error {
 	if l.dirents == nil {
 		l.dirents = make([]byte, direntBuffer)
 	}
 	l.arena, l.names = l.arena[:0], l.names[:0]
-	yield := func(name []byte, typ tree.Type, ino uint64) error {
+	return d.dir.Entries(l.dirents, func(name []byte, typ tree.Type, ino uint64) error {
 		l.names = append(l.names, listed{uint32(len(l.arena)), uint32(len(name)), typ, ino, head(name)})
 		l.arena = append(l.arena, name...)
 		return nil
-	}
-	if again {
-		return d.dir.Entries(l.dirents, yield)
-	}
-	return d.dir.List(l.dirents, yield)
+	})
 }
 
 // sort sets l.order to the order of the names, and returns the text that all names are parts of. Heads are sorted

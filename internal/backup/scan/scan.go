@@ -119,19 +119,8 @@ func (w *walk) door(path string) localfs.IOContext {
 	return localfs.IOContext{Ctx: w.life, Pass: w.opt.Gate.Pass(nil, path)}
 }
 
-// worker is one goroutine of the walk.
-type worker struct {
-	lister
-	clock *report.Clock
-}
-
 func (w *walk) newWorker() *worker {
-	clock := w.opt.Ledger.Worker("scanner")
-	names := &realNames{walk: w, clock: clock}
-	if w.opt.Cache == nil {
-		return &worker{names, clock}
-	}
-	return &worker{&cachedNames{disk: names, cache: w.opt.Cache}, clock}
+	return &worker{disk: &realNames{walk: w}, cache: w.opt.Cache, clock: w.opt.Ledger.Worker("scanner")}
 }
 
 func (w *walk) work(ctx context.Context) error {
@@ -186,7 +175,7 @@ func (w *walk) child(ctx context.Context, t task, s *worker) error {
 		return w.pick(ctx, d, picked, s)
 	}
 	if picked != nil {
-		d.state = picked.state
+		d.state, _ = w.opt.Rules.Root(picked.Path)
 	} else {
 		d.state = parent.state.Child([]byte(entry.Name))
 	}

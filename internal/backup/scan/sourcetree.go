@@ -22,8 +22,7 @@ type SourceTree struct {
 	Children []*SourceTree
 	First    bool // no whole snapshot has this source, or any source below
 
-	copied string          // where a source is read instead, with the same name; "": at Path
-	state  *rules.DirState // of a source, when it is found
+	copied string // where a source is read instead, with the same name; "": at Path
 }
 
 // ReadFrom has each source read from the place that copy returns for its path, such as a snapshot of its file system.
@@ -59,15 +58,6 @@ func (p *SourceTree) SpreadFirst() bool {
 		p.First = c.SpreadFirst() && (i == 0 || p.First)
 	}
 	return p.First
-}
-
-// Copy returns a copy of the tree of sources for another walk at the same time.
-func (p *SourceTree) Copy() *SourceTree {
-	out := &SourceTree{Name: p.Name, Path: p.Path, copied: p.copied}
-	for _, c := range p.Children {
-		out.Children = append(out.Children, c.Copy())
-	}
-	return out
 }
 
 // ErrNoSource: no path was named.
@@ -139,8 +129,7 @@ func (w *walk) pick(ctx context.Context, d *Directory, p *SourceTree, s *worker)
 		return fmt.Errorf("open source %s: %w", p.Path, err)
 	}
 	if p.Children == nil {
-		w.source(p)
-		d.state = p.state
+		d.state, _ = w.opt.Rules.Root(p.Path)
 		d.Excluded, d.Sources = false, 1
 		s.list(d)
 		return w.announce(ctx, d, s)
@@ -183,7 +172,7 @@ func (w *walk) pickEntry(d *Directory, p, c *SourceTree) error {
 		return w.missedSource(d, c.Name, err)
 	}
 	if c.Children == nil {
-		if w.source(c) == rules.Exclude {
+		if _, decided := w.opt.Rules.Root(c.Path); decided.Verdict == rules.Exclude {
 			w.visitor.Excluded(d, 1)
 			return nil
 		}
@@ -207,13 +196,6 @@ func (w *walk) missedSource(d *Directory, name string, err error) error {
 	}
 	w.visitor.Entry(d, name, err)
 	return nil
-}
-
-// source applies the rules to a source.
-func (w *walk) source(p *SourceTree) rules.Verdict {
-	state, decision := w.opt.Rules.Root(p.Path)
-	p.state = state
-	return decision.Verdict
 }
 
 // statFollowing reads the status of a directory on the path to a source, and follows symbolic links, as opening it

@@ -23,14 +23,17 @@ type guardedPackage struct {
 
 func guardedPackages() []guardedPackage {
 	return []guardedPackage{
-		{"internal/localfs", []string{"begin", "beginMany"}, []string{"do", "change", "Names", "pieces"}, map[string]string{
-			"Entries: unix.Seek":        "to go back to the beginning of a directory reads nothing",
-			"BtrfsID: unix.Syscall":     "an open file system knows its name",
-			"MountedFrom: unix.Fstatfs": "an open file system knows its name",
-			"openInto: .openCached":     "opens what the kernel has in memory",
-			"Resident: .openCached":     "opens what the kernel has in memory",
-			"readCached: unix.Preadv2":  "reads what the page cache holds",
-		}},
+		{
+			"internal/localfs", []string{"begin", "beginMany"}, []string{"do", "change", "setAll", "Names", "pieces"},
+			map[string]string{
+				"Entries: unix.Seek":        "to go back to the beginning of a directory reads nothing",
+				"BtrfsID: unix.Syscall":     "an open file system knows its name",
+				"MountedFrom: unix.Fstatfs": "an open file system knows its name",
+				"openInto: .openCached":     "opens what the kernel has in memory",
+				"Resident: .openCached":     "opens what the kernel has in memory",
+				"readCached: unix.Preadv2":  "reads what the page cache holds",
+			},
+		},
 		{"internal/store/local", nil, []string{"Do", "do", "metadata", "flush"}, map[string]string{
 			"discard: unix.Unlinkat": "a temporary file is removed although ctx has ended",
 			"Scratch: os.RemoveAll":  "a temporary folder is removed although ctx has ended",

@@ -280,11 +280,3 @@ func TestFileSystems(t *testing.T) {
 		require.Empty(t, got.Disks)
 	}
 }
-
-func TestUnescape(t *testing.T) {
-	for in, want := range map[string]string{
-		``: ``, `a\040b`: `a b`, `\134`: `\`, `\09x`: `\09x`, `x\04`: `x\04`, `\777`: `\777`, `a\054\072`: "a,:",
-	} {
-		require.Equal(t, want, unescape(in), in)
-	}
-}

@@ -29,7 +29,7 @@ func (v *view) mount(id, dev uint64) mount {
 			continue
 		}
 		if id != 0 && fields[0] == strconv.FormatUint(id, 10) || id == 0 && fields[2] == device {
-			return mount{unescape(kind[0]), unescape(kind[1]), kind[2]}
+			return mount{sysinfo.UnescapeMount(kind[0]), sysinfo.UnescapeMount(kind[1]), kind[2]}
 		}
 	}
 	return mount{}
@@ -48,11 +48,11 @@ func (v *view) layer(mountID, dev uint64) string {
 	for option := range strings.SplitSeq(m.options, ",") {
 		switch key, value, _ := strings.Cut(option, "="); {
 		case key == "upperdir":
-			return unescape(value)
+			return sysinfo.UnescapeMount(value)
 		case key == "lowerdir" && lower == "":
-			lower, _, _ = strings.Cut(unescape(value), ":")
+			lower, _, _ = strings.Cut(sysinfo.UnescapeMount(value), ":")
 		case key == "lowerdir+" && lower == "":
-			lower = unescape(value)
+			lower = sysinfo.UnescapeMount(value)
 		}
 	}
 	return lower
@@ -87,20 +87,4 @@ func several(legs []storage) storage {
 		all.node = legs[0].node
 	}
 	return all
-}
-
-// unescape undoes how the mount table writes blanks and the like: a backslash and three octal digits.
-func unescape(text string) string {
-	var b strings.Builder
-	for i := 0; i < len(text); i++ {
-		if text[i] == '\\' && i+3 < len(text) {
-			if n, err := strconv.ParseUint(text[i+1:i+4], 8, 8); err == nil {
-				b.WriteByte(byte(n))
-				i += 3
-				continue
-			}
-		}
-		b.WriteByte(text[i])
-	}
-	return b.String()
 }
