@@ -7,9 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
-	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/report"
-	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -242,16 +240,7 @@ func (out *Outcome) superseded(listed []repo.Listed) []repo.Listed {
 
 // remove removes partial snapshots that a later one replaces. If that fails they stay: the backup itself is complete.
 func remove(ctx context.Context, r *repo.Repository, list []repo.Listed, l *report.Ledger) {
-	if len(list) == 0 {
-		return
-	}
-	_, err := r.RecordForget(ctx, list)
-	for i := 0; err == nil && i < len(list); i++ {
-		if err = r.Store().Delete(ctx, object.Named(store.Snapshot, list[i].ID)); err == nil {
-			r.Forgot([]format.ID{list[i].ID})
-		}
-	}
-	if err != nil {
+	if err := r.Remove(ctx, list); err != nil {
 		l.Note("", "remove partial snapshot", err)
 	}
 }

@@ -53,11 +53,10 @@ func (g *growth) folder(path string, own, below uint64) (rest uint64) {
 // usualGrowth returns how much new data a backup of these sources stored as a rule, in bytes before compression; false:
 // there were too few.
 func usualGrowth(listed []repo.Listed, of *snapshot.Snapshot) (bytes uint64, known bool) {
-	asked := slices.Sorted(slices.Values(of.Asked()))
 	var before []uint64
 	for _, l := range slices.Backward(listed) {
 		if l.Err == nil && !l.Snapshot.Partial && l.Snapshot.Host == of.Host && len(before) < mostBefore &&
-			slices.Equal(slices.Sorted(slices.Values(l.Snapshot.Asked())), asked) {
+			sameSources(l.Snapshot.Asked(), of.Asked()) {
 			before = append(before, l.Snapshot.Stats.Bytes.AfterDedup)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/backup/read"
 	"github.com/tidemark-backup/tidemark/internal/backup/scan"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
-	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/rules"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
@@ -68,31 +67,17 @@ func (s *Source) scan(workers int, l *report.Ledger, now func() time.Time) scan.
 
 // Options of the stages.
 type (
-	Pick          = scan.SourceTree
-	Reading       = read.Options
-	Serialization = options.Serialization
-	Order         = read.Order
-	Comparing     = compare.Options
-	Parent        = compare.Parent
-)
-
-// The serializations, which package options describes, and the orders, which package read does.
-const (
-	SharedDynamic = options.SharedDynamic
-	SharedStatic  = options.SharedStatic
-	Dynamic       = options.Dynamic
-	Static        = options.Static
-
-	ByMedium = read.ByMedium
-	ByInode  = read.ByInode
-	ByExtent = read.ByExtent
+	Pick      = scan.SourceTree
+	Reading   = read.Options
+	Comparing = compare.Options
+	Parent    = compare.Parent
 )
 
 // Sources turns the paths that a user named into the tree of sources: see scan.Sources.
 func Sources(paths []string) (*Pick, error) { return scan.Sources(paths) }
 
 // ParseOrder returns the order of a word of --read-order.
-func ParseOrder(word string) (Order, error) { return read.ParseOrder(word) }
+func ParseOrder(word string) (read.Order, error) { return read.ParseOrder(word) }
 
 // digest digests the options that affect the content of a tree.
 func (s *Source) digest() compare.Digest {

@@ -19,7 +19,6 @@ var (
 	// ErrMode: the counting mode is unknown.
 	ErrMode = errors.New("choose one of restore-size, files-by-contents, raw-data, unique or repository")
 
-	errDiffers = errors.New("the content differs")
 	// errUnread: a live directory could not be read, so that nothing is known about its content.
 	errUnread = errors.New("the folder cannot be read")
 )

@@ -1,11 +1,9 @@
 package browse
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"iter"
 	"path/filepath"
@@ -13,7 +11,10 @@ import (
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/rules"
+	"github.com/tidemark-backup/tidemark/internal/view"
+	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -39,10 +40,10 @@ type Pair struct {
 // be read, and is read if only the time differs. Change times, links and inode numbers never count as metadata. In
 // memory are the names of the directories from the source down to the current position. The error wraps ErrNotFound if
 // neither side of a pair exists, and ErrNotDir if its path is to be a directory.
-func DiffLive(ctx context.Context, r Reader, pairs []Pair, opt DiffOptions, live Live, visit func(Change) error) (
-	DiffStats, error,
-) {
-	side := &liveSide{Live: live, r: r, buf: make([]byte, 64<<10)}
+func DiffLive(ctx context.Context, r *repo.Repository, pairs []Pair, opt DiffOptions, live Live,
+	visit func(Change) error,
+) (DiffStats, error) {
+	side := &liveSide{Live: live, r: r, hasher: r.Keys().Hasher(), buf: make([]byte, 64<<10)}
 	d := &differ{r: r, opt: opt, visit: visit, live: side}
 	for i := range pairs {
 		if err := d.pairWithLive(ctx, &pairs[i]); err != nil {
@@ -80,8 +81,9 @@ func (d *differ) pairWithLive(ctx context.Context, p *Pair) error {
 // liveSide delivers objects on this machine, each as a backup would see it.
 type liveSide struct {
 	Live
-	r   Reader
-	buf []byte
+	r      Reader
+	hasher *seal.Hasher
+	buf    []byte
 }
 
 // liveObject is an object on this machine.
@@ -336,7 +338,7 @@ func (s *liveSide) compare(ctx context.Context, c *Change, o *liveObject, metada
 		differs := old.Size != o.Size
 		if !differs && (s.ReadData || !times) {
 			err := s.compareData(ctx, old, o)
-			if differs = errors.Is(err, errDiffers); !differs && s.incomplete(o, err) != nil {
+			if differs = errors.Is(err, view.ErrDiffers); !differs && s.incomplete(o, err) != nil {
 				return err
 			}
 		}
@@ -387,31 +389,15 @@ func (s *liveSide) incomplete(o *liveObject, err error) error {
 	return s.problem(o.path, err)
 }
 
-// compareData returns errDiffers if the content of a file is not that in the snapshot.
+// compareData returns view.ErrDiffers if the content of a file is not that in the snapshot.
 func (s *liveSide) compareData(ctx context.Context, old *tree.Node, o *liveObject) error {
+	if !hasContent(old) {
+		return ErrNoContent
+	}
 	f, err := o.parent.OpenFile(o.Name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	err = WriteContent(ctx, s.r, old, &comparer{file: f})
-	if err == nil || errors.Is(err, errDiffers) {
-		return err
-	}
-	return fmt.Errorf("compare: %w", err)
-}
-
-// comparer is a Writer that fails with errDiffers at the first byte that is not the next one of a file.
-type comparer struct {
-	file io.Reader
-	buf  []byte
-}
-
-func (c *comparer) Write(p []byte) (int, error) {
-	c.buf = slices.Grow(c.buf[:0], len(p))[:len(p)]
-	_, err := io.ReadFull(c.file, c.buf)
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || err == nil && !bytes.Equal(c.buf, p) {
-		return 0, errDiffers
-	}
-	return len(p), err
+	return view.Compare(ctx, s.r.LoadBlob, s.hasher, old, f)
 }

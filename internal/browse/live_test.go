@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/rules"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit/stored"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -18,7 +19,7 @@ import (
 )
 
 // live compares the tree of a snapshot with a folder, and returns what differs.
-func live(t *testing.T, r browse.Reader, root format.ID, at string, opt browse.DiffOptions, l browse.Live) ([]string,
+func live(t *testing.T, r *repo.Repository, root format.ID, at string, opt browse.DiffOptions, l browse.Live) ([]string,
 	browse.DiffStats,
 ) {
 	t.Helper()
@@ -178,7 +179,7 @@ func TestDiffLiveFromTheRoot(t *testing.T) {
 	b := rules.NewBuilder()
 	b.Flag(rules.Pseudo, "test")
 	var found []string
-	_, err = browse.DiffLive(t.Context(), nil, []browse.Pair{{Source: "/", Path: "/proc", At: "/proc"}},
+	_, err = browse.DiffLive(t.Context(), initialise(t), []browse.Pair{{Source: "/", Path: "/proc", At: "/proc"}},
 		browse.DiffOptions{}, browse.Live{
 			Rules:   b.Compile(),
 			Problem: func(path string, err error) { t.Errorf("%s: %v", path, err) },

@@ -2,9 +2,6 @@ package browse
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"iter"
 	"strings"
 	"testing"
@@ -40,22 +37,3 @@ func TestUnreadLiveFilesAreNoDifference(t *testing.T) {
 	require.NoError(t, d.dirs(t.Context(), "/at", old, unread))
 	require.Zero(t, d.sum())
 }
-
-// The comparison of contents stops at the first difference, and reports errors of the file.
-func TestComparer(t *testing.T) {
-	for file, equal := range map[string]bool{"hello": true, "hellO": false, "hell": false} {
-		c := &comparer{file: strings.NewReader(file)}
-		_, err := c.Write([]byte("he"))
-		require.NoError(t, err)
-		_, err = c.Write([]byte("llo"))
-		require.Equal(t, equal, err == nil, file)
-		require.Equal(t, !equal, errors.Is(err, errDiffers), file)
-	}
-	broken := fmt.Errorf("broken")
-	_, err := (&comparer{file: io.MultiReader(strings.NewReader("a"), errReader{broken})}).Write([]byte("ab"))
-	require.ErrorIs(t, err, broken)
-}
-
-type errReader struct{ err error }
-
-func (r errReader) Read([]byte) (int, error) { return 0, r.err }

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -20,9 +20,7 @@ type Dated struct {
 
 // covers reports whether a path lies in one of the sources.
 func (d *Dated) covers(at string) bool {
-	return slices.ContainsFunc(d.Sources, func(source string) bool {
-		return at == source || strings.HasPrefix(at, strings.TrimSuffix(source, "/")+"/")
-	})
+	return slices.ContainsFunc(d.Sources, func(source string) bool { return snapshot.Within(at, source) })
 }
 
 // Version is a state of an object, in one or several snapshots in a row.

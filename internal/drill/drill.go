@@ -253,7 +253,7 @@ func compare(ctx context.Context, gate localfs.Gates, restored, live string, n *
 		return false, err
 	}
 	defer b.Close()
-	if !described(b.Opened(), n) {
+	if !b.Opened().Unchanged(n) {
 		return false, nil
 	}
 	a, err := open(ctx, gate, restored)
@@ -271,7 +271,7 @@ func compare(ctx context.Context, gate localfs.Gates, restored, live string, n *
 		equal = bytes.Equal(x[:size], y[:size])
 	}
 	now, err := b.Stat()
-	if err != nil || !described(&now, n) {
+	if err != nil || !now.Unchanged(n) {
 		return false, err
 	}
 	if !equal {
@@ -289,12 +289,6 @@ func whole(f *localfs.File, p []byte, off uint64) error {
 		err = io.ErrUnexpectedEOF
 	}
 	return err
-}
-
-// described reports whether a file is the one that was backed up, and unchanged since.
-func described(st *localfs.Stat, n *tree.Node) bool {
-	return st.Type == tree.File && st.Size == n.Size && st.Mtime == n.ModTime && st.Ctime == n.Changed &&
-		(n.Inode == 0 || st.Ino == n.Inode)
 }
 
 func open(ctx context.Context, gate localfs.Gates, at string) (*localfs.File, error) {

@@ -149,10 +149,9 @@ func (o *object) apply(n *tree.Node, what ApplyOptions) []Problem {
 		err := fmt.Errorf("the target is no longer of the type it was made: %w", ErrVanished)
 		return []Problem{{What: "metadata", Err: err}}
 	}
-	flags := lateFlags{fd: -1}
+	setFlags := func() error { return nil }
 	if !what.SkipFlags {
-		flags = o.openFlags(n, what) // before the mode denies opening it
-		defer flags.close()
+		setFlags = o.flagsLater(n, what) // before the mode denies opening it
 	}
 	if !what.SkipOwner {
 		ps.add("owner", o.setOwner(n.UID, n.GID))
@@ -170,9 +169,7 @@ func (o *object) apply(n *tree.Node, what ApplyOptions) []Problem {
 		ps.add("times", o.setTimes(n))
 	}
 	o.verify(n, what, &ps)
-	if !what.SkipFlags {
-		ps.add("flags", flags.set())
-	}
+	ps.add("flags", setFlags())
 	return ps
 }
 

@@ -1,12 +1,9 @@
 package localfs
 
 import (
-	"fmt"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
-	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
 )
 
@@ -20,27 +17,12 @@ func (d *Dir) Flags(name string, _ tree.Type) (uint64, error) {
 	if err := checkNameOrSelf(name); err != nil {
 		return 0, wrap("read flags of", name, err)
 	}
-	flags, err := d.ioctx.readFlags(d.object(name))
-	return uint64(flags & macKeptFlags), wrap("read flags of", name, err)
+	return d.ioctx.readFlags(d.object(name), name)
 }
 
-// Flags returns the flags of the open file, as Dir.Flags does.
-func (f *File) Flags() (uint64, error) {
-	flags, err := f.ioctx.readFlags(&object{fd: f.fd})
-	if err != nil {
-		return 0, fmt.Errorf("read flags: %w", err)
-	}
-	return uint64(flags & macKeptFlags), nil
-}
-
-// readFlags reads the flags of an object as one operation.
-func (d *IOContext) readFlags(o *object) (uint32, error) {
-	var flags uint32
-	err := d.do(iopolicy.Metadata, func() (err error) {
-		flags, err = o.flags()
-		return err
-	})
-	return flags, err
+func (o *object) kept() (uint64, error) {
+	flags, err := o.flags()
+	return uint64(flags & macKeptFlags), err
 }
 
 func (o *object) flags() (uint32, error) {
@@ -54,29 +36,16 @@ func (o *object) flags() (uint32, error) {
 	return raw.Flags, err
 }
 
-// lateFlags is the object whose flags are set last.
-type lateFlags struct {
-	fd   int
-	o    *object
-	want uint32
-	err  error
-}
-
-func (o *object) openFlags(n *tree.Node, what ApplyOptions) lateFlags {
-	if ok, err := foreignMacFlags(n, what.ForeignFlags); !ok {
-		return lateFlags{err: err}
+// flagsLater returns the call that sets the flags.
+func (o *object) flagsLater(n *tree.Node, what ApplyOptions) (set func() error) {
+	ok, err := foreignMacFlags(n, what.ForeignFlags)
+	return func() error {
+		if !ok {
+			return err
+		}
+		return changeMacFlags(o, uint32(n.Flags), macKeptFlags)
 	}
-	return lateFlags{fd: o.fd, o: o, want: uint32(n.Flags)}
 }
-
-func (t *lateFlags) set() error {
-	if t.o == nil {
-		return t.err
-	}
-	return changeMacFlags(t.o, t.want, macKeptFlags)
-}
-
-func (t *lateFlags) close() {}
 
 // aclsForbid: a list can deny the deletion of its object, also to its owner, and a renaming takes that right
 // (vn_authorize_renamex_with_paths of kpi_vfs.c, vnode_authorize_delete of vfs_subr.c).

@@ -120,48 +120,29 @@ func (o *object) removeXattr(attr string) error {
 	return o.byPath(func(path string) error { return unix.Lremovexattr(path, attr) })
 }
 
-// lateFlags is the open object whose flags are set last.
-type lateFlags struct {
-	fd   int // -1: none
-	own  bool
-	want uint32
-	err  error
-}
-
-// openFlags opens the object while its mode permits it.
-func (o *object) openFlags(n *tree.Node, what ApplyOptions) lateFlags {
-	t := lateFlags{fd: -1, want: uint32(n.Flags)}
+// flagsLater opens the object while its mode permits it, and returns the call that sets its flags and closes it.
+func (o *object) flagsLater(n *tree.Node, what ApplyOptions) (set func() error) {
+	failed := func(err error) func() error {
+		if n.Flags == 0 {
+			err = nil
+		}
+		return func() error { return err }
+	}
+	want := uint32(n.Flags)
 	switch {
 	case what.ForeignFlags || n.Flags&^keptFlags != 0 || n.Type != tree.File && n.Type != tree.Dir:
-		if n.Flags != 0 {
-			t.err = fmt.Errorf("flags %#x of another platform or type: %w", n.Flags, ErrNotKept)
-		}
-		return t
+		return failed(fmt.Errorf("flags %#x of another platform or type: %w", n.Flags, ErrNotKept))
 	case o.name == "" && !o.pinned:
-		t.fd = o.fd
-		return t
+		fd := o.fd // o stays on the stack
+		return func() error { return changeFlags(fd, want, keptFlags) }
 	}
 	fd, err := o.openSelf()
 	if err != nil {
-		if n.Flags != 0 {
-			t.err = fmt.Errorf("open to set flags %#x: %w", n.Flags, err)
-		}
-		return t
+		return failed(fmt.Errorf("open to set flags %#x: %w", n.Flags, err))
 	}
-	t.fd, t.own = fd, true
-	return t
-}
-
-func (t *lateFlags) set() error {
-	if t.fd < 0 {
-		return t.err
-	}
-	return changeFlags(t.fd, t.want, keptFlags)
-}
-
-func (t *lateFlags) close() {
-	if t.own {
-		_ = unix.Close(t.fd)
+	return func() error {
+		defer unix.Close(fd)
+		return changeFlags(fd, want, keptFlags)
 	}
 }
 

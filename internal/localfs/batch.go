@@ -177,7 +177,7 @@ func (b *Batch) prepare(files []BatchFile, bound int) []BatchFile {
 			n = cut(0, n, bound)
 		}
 		w.File.bound(bound > 0)
-		flags := w.File.presumedFlags(n > int(w.Size))
+		flags := w.File.uncached(n > int(w.Size))
 		r := ring.Read{FD: w.File.fd, From: w.At, Len: n, Flags: flags}
 		probed := bound == 0 && b.makeDirect(w, &r)
 		switch {

@@ -31,8 +31,7 @@ func (e *Entry) link(dirfd int, name string) error { return e.linkByName(dirfd, 
 
 // Flags returns the st_flags of the object, as Dir.Flags does.
 func (e *Entry) Flags() (uint64, error) {
-	flags, err := e.dir.ioctx.readFlags(&e.object)
-	return uint64(flags & macKeptFlags), wrap("read flags of", e.name, err)
+	return e.dir.ioctx.readFlags(&e.object, e.name)
 }
 
 // Readlink returns the target of a symbolic link, byte for byte.

@@ -67,7 +67,7 @@ func (e *Entry) Flags() (uint64, error) {
 	default:
 		return 0, nil
 	}
-	return e.dir.ioctx.readFlags(e.object.fd, e.name)
+	return e.dir.ioctx.readFlags(&e.object, e.name)
 }
 
 // Readlink returns the target of a symbolic link, byte for byte.

@@ -124,6 +124,18 @@ func (f *File) facts() (all Facts, err error) {
 	return all, err
 }
 
+// Flags returns the flags of the open file, as Dir.Flags does.
+func (f *File) Flags() (uint64, error) { return f.ioctx.readFlags(&object{fd: f.fd}, "") }
+
+// readFlags reads the flags of an object as one operation.
+func (d *IOContext) readFlags(o *object, name string) (flags uint64, err error) {
+	err = d.do(iopolicy.Metadata, func() (err error) {
+		flags, err = o.kept()
+		return err
+	})
+	return flags, wrap("read flags of", name, err)
+}
+
 // ReadAt fills p from offset off. It returns less than len(p) only with an error, io.EOF at the end.
 func (f *File) ReadAt(p []byte, off int64) (int, error) {
 	if f.readResident(p, off) {

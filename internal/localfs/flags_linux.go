@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
-	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // Inode flags of FS_IOC_GETFLAGS (linux/fs.h), which the library does not name.
@@ -46,7 +45,7 @@ func (d *Dir) Flags(name string, typ tree.Type) (uint64, error) {
 		return 0, wrap("read flags of", name, err)
 	}
 	if name == "." {
-		return d.ioctx.readFlags(d.fd, name)
+		return d.ioctx.readFlags(&object{fd: d.fd}, name)
 	}
 	switch typ {
 	case tree.Dir:
@@ -55,31 +54,25 @@ func (d *Dir) Flags(name string, typ tree.Type) (uint64, error) {
 			return 0, err
 		}
 		defer child.Release()
-		return d.ioctx.readFlags(child.fd, name)
+		return d.ioctx.readFlags(&object{fd: child.fd}, name)
 	case tree.File:
 		f, err := d.OpenFile(name)
 		if err != nil {
 			return 0, err
 		}
 		defer f.Close()
-		return d.ioctx.readFlags(f.fd, name)
+		return d.ioctx.readFlags(&object{fd: f.fd}, name)
 	}
 	return 0, nil
 }
 
-// Flags returns the inode flags of the open file, as Dir.Flags does.
-func (f *File) Flags() (uint64, error) { return f.ioctx.readFlags(f.fd, "") }
-
-// readFlags reads the flags of an open file or directory as one operation.
-func (d *IOContext) readFlags(fd int, name string) (uint64, error) {
-	var flags uint32
-	err := d.do(iopolicy.Metadata, func() (err error) {
-		if flags, err = getFlags(fd); noFlags(err) {
-			flags, err = 0, nil
-		}
-		return err
-	})
-	return uint64(flags & keptFlags), wrap("read flags of", name, err)
+// kept returns the flags of an open file or directory that are kept.
+func (o *object) kept() (uint64, error) {
+	flags, err := getFlags(o.fd)
+	if noFlags(err) {
+		return 0, nil
+	}
+	return uint64(flags & keptFlags), err
 }
 
 // noFlags reports whether err says that the file system has no inode flags.

@@ -139,15 +139,23 @@ func (d *Dir) MaxIO() int { return d.ioctx.Pass.Bound() }
 // Ungated returns another reference to the directory that ignores the gate and the context, for cleaning up after a
 // cancelled run. The caller releases both.
 func (d *Dir) Ungated() (*Dir, error) {
-	fd := -1
-	err := retry(func() (err error) {
-		fd, err = unix.FcntlInt(uintptr(d.fd), unix.F_DUPFD_CLOEXEC, 0)
+	fd, err := duplicate(d.fd)
+	if err != nil {
+		return nil, err
+	}
+	return newDir(fd, d.host, IOContext{}), nil
+}
+
+// duplicate returns another descriptor of what fd has open.
+func duplicate(fd int) (again int, err error) {
+	err = retry(func() (err error) {
+		again, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("duplicate directory: %w", err)
+		return -1, fmt.Errorf("duplicate descriptor: %w", err)
 	}
-	return newDir(fd, d.host, IOContext{}), nil
+	return again, nil
 }
 
 // pageSize is a page, or a part of one, on all systems.

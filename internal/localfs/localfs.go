@@ -40,6 +40,12 @@ type Stat struct {
 	MountID   uint64    // 0: unknown
 }
 
+// Unchanged reports whether this is the status of the regular file that n describes, unchanged since.
+func (st *Stat) Unchanged(n *tree.Node) bool {
+	return st.Type == tree.File && st.Size == n.Size && st.Mtime == n.ModTime && st.Ctime == n.Changed &&
+		(n.Inode == 0 || st.Ino == n.Inode)
+}
+
 // UnknownTime is the Sec of an unknown Birth.
 const UnknownTime = math.MinInt64
 

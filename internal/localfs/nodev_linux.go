@@ -56,8 +56,6 @@ func (m *noDevMounts) openCopy(fd int) (*noDevDir, error) {
 	return &noDevDir{fd: again, mount: from, mounts: m}, nil
 }
 
-func (d *noDevDir) descriptor() int { return d.fd }
-
 // openFile opens an entry for reading. It follows neither mounts nor symbolic links and does not block on a fifo.
 func (d *noDevDir) openFile(name string, resolve uint64) (int, error) {
 	if len(name) > unix.NAME_MAX {

@@ -35,14 +35,14 @@ func TestFilesOpenAndDevicesDoNot(t *testing.T) {
 	}
 	require.NoError(t, unix.Mknodat(fd, "block", unix.S_IFBLK|0o666, int(unix.Mkdev(7, 250))))
 	for _, name := range []string{"null", "without driver", "block"} {
-		_, err := unix.Openat(again.descriptor(), name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
+		_, err := unix.Openat(again.fd, name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
 		require.Equal(t, unix.EACCES, err, "%s: its driver would have said something else, or nothing", name)
 	}
 	var here, there unix.Stat_t
 	require.NoError(t, unix.Fstatat(fd, "f", &here, 0))
-	require.NoError(t, unix.Fstatat(again.descriptor(), "f", &there, 0))
+	require.NoError(t, unix.Fstatat(again.fd, "f", &there, 0))
 	require.Equal(t, [2]uint64{here.Dev, here.Ino}, [2]uint64{there.Dev, there.Ino})
-	f, err := unix.Openat(again.descriptor(), "f", unix.O_RDONLY, 0)
+	f, err := unix.Openat(again.fd, "f", unix.O_RDONLY, 0)
 	require.NoError(t, err)
 	require.NoError(t, unix.Close(f))
 }
@@ -57,7 +57,7 @@ func TestDirectoriesOfAMountShareACopy(t *testing.T) {
 	_, above := openNoDev(t, &m, path) // the copy is of what is below the first one
 	require.Len(t, m.copies, 1)
 	var st unix.Stat_t
-	require.NoError(t, unix.Fstatat(above.descriptor(), "a/b", &st, 0))
+	require.NoError(t, unix.Fstatat(above.fd, "a/b", &st, 0))
 	seen, err := os.ReadFile("/proc/self/mountinfo")
 	require.NoError(t, err)
 	require.Equal(t, string(before), string(seen), "it is invisible")
@@ -107,7 +107,7 @@ func TestWhatIsMountedElsewhereIsNotInTheCopy(t *testing.T) {
 	}
 	defer func() { _ = unix.Unmount(path+"/sub", unix.MNT_DETACH) }()
 	var st unix.Stat_t
-	require.NoError(t, unix.Fstatat(again.descriptor(), "sub/below", &st, 0))
+	require.NoError(t, unix.Fstatat(again.fd, "sub/below", &st, 0))
 }
 
 func TestWhereThereAreNoHandles(t *testing.T) {

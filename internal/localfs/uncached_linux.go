@@ -7,9 +7,11 @@ import (
 )
 
 // uncached returns the flags for a read that uses cached pages and leaves no new ones (Linux 6.14). It is for whole
-// files, since pages are dropped even if only a part of them was read. 0: not supported; use NoteCache and DropCache.
+// files, since pages are dropped even if only a part of them was read, and for presumed ones: only files of file
+// systems support it, so nothing is consumed from a fifo that took the name. 0: not supported; use NoteCache and
+// DropCache.
 func (f *File) uncached(whole bool) uint32 {
-	if !whole || f.host.noUncached.Load() == 1+f.opened.Dev {
+	if !f.presumed && (!whole || f.host.noUncached.Load() == 1+f.opened.Dev) {
 		return 0
 	}
 	return unix.RWF_DONTCACHE
@@ -25,15 +27,6 @@ func (f *File) readUncached(p []byte, flags uint32) (n int, err error, ok bool) 
 		return 0, errno, true
 	}
 	return n, nil, true
-}
-
-// presumedFlags returns the flags for reading a presumed file. Only files of file systems support RWF_DONTCACHE, so
-// nothing is consumed from a fifo that took the file's name.
-func (f *File) presumedFlags(whole bool) uint32 {
-	if f.presumed {
-		return unix.RWF_DONTCACHE
-	}
-	return f.uncached(whole)
 }
 
 // noteRefused reports whether an error means that the flags of uncached are not supported, and records it.

@@ -184,13 +184,9 @@ func (w *Writer) Flush() (p pages.Promise, err error) {
 // Dup returns another descriptor of the file, which stays valid after w is closed, whatever happens to the name. The
 // caller closes both.
 func (w *Writer) Dup() (*Writer, error) {
-	fd := -1
-	err := retry(func() (err error) {
-		fd, err = unix.FcntlInt(uintptr(w.fd), unix.F_DUPFD_CLOEXEC, 0)
-		return err
-	})
+	fd, err := duplicate(w.fd)
 	if err != nil {
-		return nil, fmt.Errorf("duplicate file: %w", err)
+		return nil, err
 	}
 	return &Writer{content: content{fd: fd, ioctx: w.ioctx}, host: w.host}, nil
 }

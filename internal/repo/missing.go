@@ -47,6 +47,25 @@ func (r *Repository) RecordForget(ctx context.Context, snapshots []Listed) (reco
 	return recorded, nil
 }
 
+// Remove removes snapshots, after a tombstone for them. One that is gone already is no error.
+func (r *Repository) Remove(ctx context.Context, snapshots []Listed) error {
+	if len(snapshots) == 0 {
+		return nil
+	}
+	if _, err := r.RecordForget(ctx, snapshots); err != nil {
+		return err
+	}
+	var ids []format.ID
+	for _, l := range snapshots {
+		if err := store.Discard(ctx, r.st, object.Named(store.Snapshot, l.ID)); err != nil {
+			return fmt.Errorf("remove snapshot %s: %w", l.ID.Short(), err)
+		}
+		ids = append(ids, l.ID)
+	}
+	r.Forgot(ids)
+	return nil
+}
+
 // Forgot removes snapshots from the record of this machine. For those with a tombstone that saves a later command to
 // look for them.
 func (r *Repository) Forgot(ids []format.ID) {

@@ -5,9 +5,10 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
-	"strings"
+	"slices"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -196,13 +197,6 @@ func (w *walker) removeEntry(d *dir, name string) {
 
 // inSource reports whether d lies in a source, so that the snapshot knows all its entries.
 func (j *job) inSource(d *dir) bool {
-	if len(j.sel.Sources) == 0 {
-		return true
-	}
-	for _, source := range j.sel.Sources {
-		if strings.HasPrefix(d.path+"/", strings.TrimSuffix(source, "/")+"/") {
-			return true
-		}
-	}
-	return false
+	return len(j.sel.Sources) == 0 ||
+		slices.ContainsFunc(j.sel.Sources, func(source string) bool { return snapshot.Within(d.path, source) })
 }

@@ -8,8 +8,6 @@ import (
 	"slices"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
-	"github.com/tidemark-backup/tidemark/internal/repo/object"
-	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -88,14 +86,5 @@ func (p *Replacer) Remove(ctx context.Context, ids ...format.ID) error {
 	for i, id := range ids {
 		gone[i].ID = id
 	}
-	if _, err := p.r.RecordForget(ctx, gone); err != nil {
-		return err
-	}
-	for _, id := range ids {
-		err := p.r.Store().Delete(ctx, object.Named(store.Snapshot, id))
-		if err != nil && !errors.Is(err, store.ErrNotExist) {
-			return fmt.Errorf("remove snapshot %s: %w", id.Short(), err)
-		}
-	}
-	return nil
+	return p.r.Remove(ctx, gone)
 }

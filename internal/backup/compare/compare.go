@@ -114,23 +114,22 @@ type Dir struct {
 	old      oldTree
 }
 
-// Lookup looks d up in the cache, with room for the result, before its names are read. It returns the names it had.
-func (c *Comparer) Lookup(d *Dir, room []byte) (names, larger []byte) {
+// Lookup looks d up in the cache, before its names are read. It returns the names it had.
+func (c *Comparer) Lookup(d *Dir) (names []byte) {
 	d.lookedUp = true
 	digester := c.digesters.Get().(*Digester)
 	d.key = digester.Key(d.Scanned)
 	c.digesters.Put(digester)
 	if c.Options.Force {
-		return nil, room
+		return nil
 	}
-	hit, room, ok := c.Cache.Lookup(d.key, room)
-	if ok {
+	if hit, ok := c.Cache.Lookup(d.key); ok {
 		d.known, d.cached, d.ref = true, hit.CacheEntry, hit.Ref
 		d.old.root, d.old.start = hit.Tree, hit.Start
-		return hit.Names, room
+		return hit.Names
 	}
 	d.old.find = func() (format.ID, tree.Time, error) { return c.findOld(d) }
-	return nil, room
+	return nil
 }
 
 // Unchanged reports whether the entries of d, which is listed now, are those of its cache entry.
@@ -157,7 +156,7 @@ func (c *Comparer) digest(d *Dir) {
 // Compare sets Clean, or the state of each entry of d.
 func (c *Comparer) Compare(ctx context.Context, d *Dir) error {
 	if !d.lookedUp {
-		c.Lookup(d, nil)
+		c.Lookup(d)
 	}
 	if !d.digested || d.Scanned.Err != nil {
 		c.digest(d)
@@ -408,7 +407,8 @@ func (c *Comparer) Store(d *Dir, subtree Digest, id format.ID) {
 		return
 	}
 	if d.Clean && names == nil {
-		names = c.Cache.Names(d.key) // a tree below it is new, nothing in it
+		hit, _ := c.Cache.Lookup(d.key)
+		names = hit.Names // a tree below it is new, nothing in it
 	}
 	c.Cache.Store(d.key, &CacheEntry{Stat: d.stat, Subtree: subtree, Tree: id}, names)
 }

@@ -215,7 +215,7 @@ func (w *walker) file(ctx context.Context, dir *localfs.Dir, n *tree.Node, at st
 		return nil //nolint:nilerr // the next backup reports it
 	}
 	defer f.Close()
-	if !described(f.Opened(), n) {
+	if !f.Opened().Unchanged(n) {
 		return nil
 	}
 	f.NoteCache()
@@ -236,16 +236,10 @@ func (w *walker) file(ctx context.Context, dir *localfs.Dir, n *tree.Node, at st
 			return nil
 		}
 	}
-	if now, err := f.Stat(); err == nil && described(&now, n) {
+	if now, err := f.Stat(); err == nil && now.Unchanged(n) {
 		w.result.Differing = append(w.result.Differing, at)
 	}
 	return nil
-}
-
-// described reports whether the status of a file is the one in its node.
-func described(st *localfs.Stat, n *tree.Node) bool {
-	return st.Type == tree.File && st.Size == n.Size && st.Mtime == n.ModTime && st.Ctime == n.Changed &&
-		(n.Inode == 0 || st.Ino == n.Inode)
 }
 
 // loadError is a failure of the repository, as opposed to one of the source.

@@ -39,14 +39,14 @@ func newMemory() *memory {
 	return &memory{listings: map[string][]byte{}, entries: map[string]string{}}
 }
 
-func (m *memory) Lookup(d *Directory, buffer []byte) (listed, larger []byte) {
+func (m *memory) Lookup(d *Directory) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	larger = append(buffer[:0], m.listings[d.Path()]...)
+	listed := bytes.Clone(m.listings[d.Path()])
 	if m.onEntry != nil {
-		m.onEntry(d, larger)
+		m.onEntry(d, listed)
 	}
-	return larger, larger
+	return listed
 }
 
 func contents(d *Directory) string {

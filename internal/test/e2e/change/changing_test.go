@@ -15,20 +15,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
+	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-var serializations = []backup.Serialization{backup.SharedDynamic, backup.SharedStatic, backup.Dynamic, backup.Static}
+var serializations = []options.Serialization{
+	options.SharedDynamic, options.SharedStatic, options.Dynamic, options.Static,
+}
 
 // bigSize is more than what the pipeline holds between reading and storing, so that a file of this size is still being
 // read when its first pack is stored.
 const bigSize = 12 << 20
 
 // changingJob stores packs early, one at a time.
-func changingJob(e *kit.Engine, src string, how backup.Serialization) backup.Job {
+func changingJob(e *kit.Engine, src string, how options.Serialization) backup.Job {
 	job := e.Job(src)
 	job.Source.Reading.Serialization, job.Source.Reading.Retries = how, 2
 	job.Session.Uploads, job.Session.Tuning.DataPack, job.Session.Level = 1, 512<<10, -1
@@ -68,7 +71,7 @@ func TestFileThatChangesOnceWhileItIsRead(t *testing.T) {
 	}
 }
 
-func changeOnce(t *testing.T, how backup.Serialization, change func(*os.File) error) {
+func changeOnce(t *testing.T, how options.Serialization, change func(*os.File) error) {
 	src := testkit.RamDir(t)
 	path := filepath.Join(src, "big")
 	original := testkit.Noise(1, bigSize)
@@ -91,17 +94,17 @@ func changeOnce(t *testing.T, how backup.Serialization, change func(*os.File) er
 
 	got := e.Objects(made.Snapshot.Tree, src)["big"]
 	switch how {
-	case backup.SharedDynamic, backup.SharedStatic:
+	case options.SharedDynamic, options.SharedStatic:
 		require.Equal(t, tree.Retried, got.Outcome)
 		require.True(t, string(final) == got.Data, "the second attempt is the new state")
 		// A file system sets the size of a truncated file before its time: a stat in between sees two changes.
 		require.Contains(t, []uint64{1, 2}, totals.Objects.Retries)
 		require.Empty(t, e.Failures())
-	case backup.Dynamic:
+	case options.Dynamic:
 		require.Equal(t, tree.Dynamic, got.Outcome)
 		require.EqualValues(t, 1, totals.Objects.Changing)
 		require.Empty(t, e.Failures())
-	case backup.Static:
+	case options.Static:
 		require.Equal(t, tree.Skipped, got.Outcome)
 		require.Empty(t, got.Content)
 		require.False(t, made.Failed == false, "a file without content is a failure")
@@ -138,11 +141,11 @@ func TestFileThatNeverRests(t *testing.T) {
 			require.NoError(t, err)
 			got := e.Objects(made.Snapshot.Tree, src)["big"]
 			retries := uint64(2)
-			if how == backup.Dynamic || how == backup.Static {
+			if how == options.Dynamic || how == options.Static {
 				retries = 0
 			}
 			require.Equal(t, retries, totals.Objects.Retries)
-			if how == backup.Dynamic || how == backup.SharedDynamic {
+			if how == options.Dynamic || how == options.SharedDynamic {
 				require.Equal(t, tree.Dynamic, got.Outcome)
 				require.Empty(t, e.Failures())
 				return

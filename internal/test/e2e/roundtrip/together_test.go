@@ -64,7 +64,9 @@ func TestTreesDoNotDependOnHowFilesAreRead(t *testing.T) {
 			require.Equal(t, before.Bytes.BeforeDedup, after.Bytes.BeforeDedup)
 			for _, singly := range []bool{true, false} {
 				job := kit.ReadAll(e.Job(src), singly)
-				job.Source.Reading.Order = backup.ByExtent
+				var err error
+				job.Source.Reading.Order, err = backup.ParseOrder("extent")
+				require.NoError(t, err)
 				placed, now, err := e.Backup(job)
 				require.NoError(t, err)
 				require.Empty(t, e.Failures())
