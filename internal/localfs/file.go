@@ -154,6 +154,9 @@ func (f *File) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Close closes the file. Nothing is lost if its error is ignored.
+func (f *File) Close() error { return f.content.Close() }
+
 // Extents splits the bytes between two offsets into data and holes, in order and without gaps, including a final
 // hole. Where the file system does not report holes, or they are not believed, everything is data. An error of yield
 // ends the walk and is returned.
