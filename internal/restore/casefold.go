@@ -21,12 +21,9 @@ import (
 // nameLister yields the names that the snapshot has in a directory, in their order.
 type nameLister = func(yield func(name string)) error
 
-// caseClashes caches, for each directory of the target, which names of the snapshot clash there. It is safe for
+// caseClashes finds out, for each directory of the target, which names of the snapshot clash there. It is safe for
 // concurrent use.
-type caseClashes struct {
-	mu   sync.Mutex
-	dirs map[*dir]spellings
-}
+type caseClashes struct{ mu sync.Mutex }
 
 // spellings is what is known of how a directory compares names. first maps the common spelling of several names of the
 // snapshot that it does not distinguish to the first of them. Names without such a counterpart are missing.
@@ -89,7 +86,7 @@ type targetDir interface {
 func (c *caseClashes) find(d *dir, in targetDir, name string, names nameLister) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known := c.dirs[d]
+	known := d.spelled
 	before, doubt := known, false
 	for way := range ways {
 		if !known.sure[way] {
@@ -109,10 +106,7 @@ func (c *caseClashes) find(d *dir, in targetDir, name string, names nameLister) 
 		}
 	}
 	if now.sure != before.sure && !doubt {
-		if c.dirs == nil {
-			c.dirs = map[*dir]spellings{}
-		}
-		c.dirs[d] = now
+		d.spelled = now
 	}
 	if first := now.first[now.common(name)]; first != name {
 		return first, nil
@@ -147,12 +141,6 @@ func (j *job) snapshotNames(ctx context.Context, d *dir, yield func(string)) err
 		return nil // the walk reports it
 	}
 	return err
-}
-
-func (c *caseClashes) forget(d *dir) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.dirs, d)
 }
 
 // learn finds out whether the existing entry name is also found under a spelling that differs in one way. Inode numbers

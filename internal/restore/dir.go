@@ -1,6 +1,7 @@
 package restore
 
 import (
+	"container/list"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -26,6 +27,10 @@ type dir struct {
 	shared  bool // other users can change its names during the restore
 	plain   bool // made, and new objects inherit nothing from it: localfs.Maker may be used
 	mounted bool // is a mount point now
+
+	opened  *localfs.Dir  // nil: closed, or the target; belongs to handles, as does used
+	used    *list.Element // in handles.used
+	spelled spellings     // how it compares names; belongs to caseClashes
 
 	deferring bool         // has deferred files; belongs to planReads
 	pending   atomic.Int64 // unfinished entries, plus one for the walk
@@ -91,7 +96,6 @@ func (j *job) entryDone(d *dir) {
 			j.fail(d.path, "restore", err)
 		}
 		j.handles.drop(d)
-		j.clashes.forget(d)
 		d = d.parent
 	}
 }

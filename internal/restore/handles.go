@@ -28,15 +28,9 @@ type handles struct {
 
 	widened widenedDirs
 
-	mu   sync.Mutex
+	mu   sync.Mutex   // guards opened and used of directories, too
 	base *localfs.Dir // nil in a dry run without a target
-	open map[*dir]*list.Element
-	used list.List // of *handle, most recently used first
-}
-
-type handle struct {
-	of  *dir
-	dir *localfs.Dir
+	used list.List    // of *dir, most recently used first
 }
 
 // get returns d, open; the caller releases it. Starting at the nearest open ancestor, each directory is opened by its
@@ -61,9 +55,9 @@ func (h *handles) nearestOpen(d *dir) (at *localfs.Dir, way []*dir) {
 	defer h.mu.Unlock()
 	at = h.base
 	for up := d; up.parent != nil; up = up.parent {
-		if e, ok := h.open[up]; ok {
-			h.used.MoveToFront(e)
-			at = e.Value.(*handle).dir
+		if up.opened != nil {
+			h.used.MoveToFront(up.used)
+			at = up.opened
 			break
 		}
 		way = append(way, up)
@@ -99,43 +93,44 @@ func (h *handles) enter(in *localfs.Dir, d *dir) (*localfs.Dir, localfs.Stat, er
 func (h *handles) addShared(d *dir, opened *localfs.Dir) *localfs.Dir {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if e, ok := h.open[d]; ok {
+	if d.opened != nil {
 		opened.Release()
-		opened = e.Value.(*handle).dir
-		opened.Retain()
-		return opened
+		d.opened.Retain()
+		return d.opened
 	}
 	opened.Retain()
-	if h.open == nil {
-		h.open = map[*dir]*list.Element{}
-	}
-	h.open[d] = h.used.PushFront(&handle{d, opened})
-	for h.used.Len() > h.most {
-		h.remove(h.used.Back())
-	}
+	d.opened, d.used = opened, h.used.PushFront(d)
+	h.keep(h.most)
 	return opened
+}
+
+// keep closes directories until no more than n are open.
+func (h *handles) keep(n int) {
+	for h.used.Len() > n {
+		h.remove(h.used.Back().Value.(*dir))
+	}
 }
 
 // drop closes d if it is open.
 func (h *handles) drop(d *dir) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if e, ok := h.open[d]; ok {
-		h.remove(e)
+	if d.opened != nil {
+		h.remove(d)
 	}
 }
 
-func (h *handles) remove(e *list.Element) {
-	kept := h.used.Remove(e).(*handle)
-	delete(h.open, kept.of)
-	kept.dir.Release()
+func (h *handles) remove(d *dir) {
+	h.used.Remove(d.used)
+	d.opened.Release()
+	d.opened, d.used = nil, nil
 }
 
 // ungate lets the cleanup after a cancelled run bypass the I/O gates. No other goroutine may use h.
 func (h *handles) ungate() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.empty()
+	h.keep(0)
 	h.gate = nil
 	if h.base == nil {
 		return
@@ -146,16 +141,10 @@ func (h *handles) ungate() {
 	}
 }
 
-func (h *handles) empty() {
-	for h.used.Len() > 0 {
-		h.remove(h.used.Back())
-	}
-}
-
 func (h *handles) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.empty()
+	h.keep(0)
 	if h.base != nil {
 		h.base.Release()
 		h.base = nil
