@@ -230,6 +230,14 @@ func extentsOf(t *testing.T, d *Dir, name string, size uint64) []extent {
 		list = append(list, extent{off, n, hole})
 		return nil
 	}))
+	for _, e := range list { // from the middle, its rest comes first
+		var got []extent
+		require.NoError(t, f.Extents(e.off+e.n/2, size, func(off, n uint64, hole bool) error {
+			got = append(got, extent{off, n, hole})
+			return nil
+		}))
+		require.Equal(t, extent{e.off + e.n/2, e.n - e.n/2, e.hole}, got[0])
+	}
 	return list
 }
 
