@@ -132,11 +132,7 @@ func (a *attempt) read(ctx context.Context, size uint64) (covered uint64, err er
 func (a *attempt) extent(ctx context.Context, off int64, n uint64) (got uint64, err error) {
 	a.carry = a.carry[:0]
 	for got < n {
-		fill := a.fill
-		if a.file.MaxIO() > 0 {
-			fill = a.fillBounded
-		}
-		buf, head, k, err := fill(ctx, off+int64(got), n-got)
+		buf, head, k, err := a.fill(ctx, off+int64(got), n-got)
 		if buf == nil {
 			return got, err
 		}
@@ -155,39 +151,32 @@ func (a *attempt) extent(ctx context.Context, off int64, n uint64) (got uint64, 
 }
 
 // fill reads the next piece of an extent into a buffer, behind what was left of the last one. buf[:head+k] is filled; a
-// nil buf is an error of the run, any other error one of the file.
+// nil buf is an error of the run, any other error one of the file. While the gate limits the size of reads, it waits
+// for the buffer only after it has read, for the reason given at Reader.some.
 func (a *attempt) fill(ctx context.Context, off int64, left uint64) (buf []byte, head, k int, err error) {
-	clock := a.reader.clock
-	clock.Enter(report.WaitMemory)
-	if buf, err = a.reader.stage.Memory.Buffers.Get(ctx); err != nil {
-		return nil, 0, 0, err
-	}
-	clock.Enter(report.Read)
-	head = copy(buf, a.carry)
-	want := int(min(uint64(PieceSize), left))
-	k, err = a.file.ReadAt(buf[head:head+want], off)
-	return buf, head, k, err
-}
-
-// fillBounded is fill while the gate limits the size of reads. It waits for a buffer only after it has read, for the
-// reason given at Reader.some.
-func (a *attempt) fillBounded(ctx context.Context, off int64, left uint64) (buf []byte, head, k int, err error) {
 	memory, clock := &a.reader.stage.Memory, a.reader.clock
-	own, err := memory.Scratch.Get(ctx)
-	if err != nil {
-		return nil, 0, 0, err
+	bound, own, readErr := a.file.MaxIO(), []byte(nil), error(nil)
+	if bound > 0 {
+		if own, err = memory.Scratch.Get(ctx); err != nil {
+			return nil, 0, 0, err
+		}
+		defer memory.Scratch.Put(own)
+		clock.Enter(report.Read)
+		want := min(left, uint64(len(own)), uint64(max(bound, minBounded)))
+		k, readErr = a.file.ReadAt(own[:want], off)
 	}
-	defer memory.Scratch.Put(own)
-	clock.Enter(report.Read)
-	want := min(left, uint64(len(own)), uint64(max(a.file.MaxIO(), minBounded)))
-	k, readErr := a.file.ReadAt(own[:want], off)
 	clock.Enter(report.WaitMemory)
 	if buf, err = memory.Buffers.Get(ctx); err != nil {
 		return nil, 0, 0, err
 	}
 	head = copy(buf, a.carry)
-	copy(buf[head:], own[:k])
-	return buf, head, k, readErr
+	if bound > 0 {
+		copy(buf[head:], own[:k])
+		return buf, head, k, readErr
+	}
+	clock.Enter(report.Read)
+	k, err = a.file.ReadAt(buf[head:head+int(min(PieceSize, left))], off)
+	return buf, head, k, err
 }
 
 // cut finds the cut points of buf[:n] and hands everything up to the last one on.
