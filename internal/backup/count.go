@@ -76,11 +76,11 @@ func (p *pipeline) count(ctx context.Context) {
 		select {
 		case err := <-counted:
 			if err == nil {
-				ledger.Counted(c.objects.Load(), c.bytes.Load(), true)
+				ledger.Expect(report.Expected{Objects: c.objects.Load(), Bytes: c.bytes.Load()})
 			}
 			return
 		case <-tick.C:
-			ledger.Counted(c.objects.Load(), c.bytes.Load(), false)
+			ledger.Expect(report.Expected{Objects: c.objects.Load(), Bytes: c.bytes.Load(), Growing: true})
 		}
 	}
 }

@@ -100,7 +100,7 @@ func (job *Job) parents(ctx context.Context, r *repo.Repository, s *repo.Session
 // expect makes what a snapshot holds the estimate of what there is.
 func expect(l *report.Ledger, before *repo.Listed) {
 	c := &before.Snapshot.Stats.Content
-	l.Expect(c.Files+c.Dirs+c.Others, c.Bytes)
+	l.Expect(report.Expected{Objects: c.Files + c.Dirs + c.Others, Bytes: c.Bytes})
 }
 
 // chooseParents selects the parent of each source from snapshots that may be relied on. With damaged set, a parent

@@ -403,7 +403,7 @@ func (b *findings) Expect(objects, bytes uint64) {
 	defer b.mu.Unlock()
 	b.objects += objects
 	b.bytes += bytes
-	b.l.ExpectExactly(b.objects, b.bytes)
+	b.l.Expect(report.Expected{Objects: b.objects, Bytes: b.bytes, Exact: true})
 }
 
 // Whole counts one intact object.

@@ -91,7 +91,7 @@ func (a *app) analyze(ctx context.Context, r *repo.Repository, f *analyzeFlags, 
 	if err != nil {
 		return err
 	}
-	var named []output.Snapshot
+	var named []repo.Listed
 	switch {
 	case f.all || f.old:
 	case len(args) == 0:
@@ -109,7 +109,7 @@ func (a *app) analyze(ctx context.Context, r *repo.Repository, f *analyzeFlags, 
 	case f.old:
 		out.About, out.Of = output.OnlyOld, listed
 		out.Besides = newestOfEach([]output.Snapshots{{List: listed}}, 1)[0].List
-		out.Of = slices.DeleteFunc(slices.Clone(listed), func(s output.Snapshot) bool { return has(out.Besides, s.ID) })
+		out.Of = slices.DeleteFunc(slices.Clone(listed), func(s repo.Listed) bool { return has(out.Besides, s.ID) })
 	case f.forget:
 		out.About, out.Of = output.OnlyNamed, named
 	case set != nil:
@@ -124,21 +124,21 @@ func (a *app) analyze(ctx context.Context, r *repo.Repository, f *analyzeFlags, 
 	return a.answer(ctx, r, f, out)
 }
 
-func has(list []output.Snapshot, id format.ID) bool {
-	return slices.ContainsFunc(list, func(s output.Snapshot) bool { return s.ID == id })
+func has(list []repo.Listed, id format.ID) bool {
+	return slices.ContainsFunc(list, func(s repo.Listed) bool { return s.ID == id })
 }
 
 // parentOf returns the snapshot that s was compared with, else the one before of the same host and paths; none if s is
 // the first.
-func parentOf(s output.Snapshot, listed []output.Snapshot) (parent []output.Snapshot) {
+func parentOf(s repo.Listed, listed []repo.Listed) (parent []repo.Listed) {
 	for _, l := range listed {
 		switch {
 		case l.ID == s.Snapshot.Parent:
-			return []output.Snapshot{l}
+			return []repo.Listed{l}
 		case l.ID == s.ID:
 			return parent
 		case l.Snapshot.Host == s.Snapshot.Host && slices.Equal(l.Snapshot.Asked(), s.Snapshot.Asked()):
-			parent = []output.Snapshot{l}
+			parent = []repo.Listed{l}
 		}
 	}
 	return parent
@@ -181,7 +181,7 @@ func (a *app) answer(ctx context.Context, r *repo.Repository, f *analyzeFlags, o
 	return a.print.Print(out)
 }
 
-func idsOf(list []output.Snapshot) (ids []format.ID) {
+func idsOf(list []repo.Listed) (ids []format.ID) {
 	for _, s := range list {
 		ids = append(ids, s.ID)
 	}

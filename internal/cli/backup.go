@@ -22,6 +22,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/options/optionfile"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/store/location"
 )
@@ -202,8 +203,9 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 	}
 	skipped := out.ID.IsZero() && !f.dryRun
 	warnings := a.warnOf(r, out)
-	end := &output.Backup{Ledger: l, ID: out.ID, InRepo: r.ID(), DryRun: f.dryRun, Skipped: skipped, Mended: out.Mended,
-		Sources: out.Sources, Warnings: warnings, Waits: forget.Doubt(out.Snapshot), Full: a.spec.Output().Full}
+	end := &output.Backup{Ledger: l, ID: out.ID, Skipped: skipped, Found: out.Sources, Full: a.spec.Output().Full,
+		BackupSummary: event.BackupSummary{Repository: r.ID(), DryRun: f.dryRun, FilesMended: out.Mended,
+			RetentionWaits: forget.Doubt(out.Snapshot), Warnings: warnings}}
 	if err := a.print.Report(end); err != nil {
 		return snapshot, err
 	}

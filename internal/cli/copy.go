@@ -101,12 +101,12 @@ func (a *app) copy(ctx context.Context, f *copyFlags, refs []string) (err error)
 	opt := a.copyOptions(f, l)
 	for _, s := range chosen {
 		if !slices.ContainsFunc(opt.Snapshots, func(o repo.Listed) bool { return o.ID == s.ID }) {
-			opt.Snapshots = append(opt.Snapshots, repo.Listed{ID: s.ID, Snapshot: s.Snapshot})
+			opt.Snapshots = append(opt.Snapshots, s)
 		}
 	}
 	var failed error
 	opt.Each = func(s copy.Snapshot) {
-		failed = errors.Join(failed, a.print.Print(&output.CopiedSnapshot{Snapshot: s, DryRun: f.dryRun}))
+		failed = errors.Join(failed, a.print.Print(&output.CopiedSnapshot{Of: s, DryRun: f.dryRun}))
 	}
 	if c := a.spec.Cache(); c.Enabled {
 		opt.Scratch = to.CacheFolder()

@@ -236,10 +236,6 @@ func stateOf(runtime string) func() *event.Daemon {
 // Event implements record.Sink: it prints the line of an event.
 func (a *app) Event(e *record.Event) {
 	if line, ok := record.Line(e); ok {
-		text := line.Text
-		if line.Job != "" {
-			text = line.Job + ": " + text
-		}
-		a.print.Note(text)
+		a.print.Note(line.Sentence())
 	}
 }

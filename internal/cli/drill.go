@@ -63,7 +63,7 @@ func (a *app) drill(ctx context.Context, f *checkFlags) (err error) {
 	made := proofs.Drill{}
 	for _, g := range newestOfEach(groupSnapshots(whole(list), by), 1) {
 		for _, s := range g.List {
-			opt.Snapshots = append(opt.Snapshots, repo.Listed{ID: s.ID, Snapshot: s.Snapshot})
+			opt.Snapshots = append(opt.Snapshots, s)
 			made.Snapshot = s.ID
 		}
 	}

@@ -309,7 +309,7 @@ func dsmcHost(command *dsmc.Command) string {
 }
 
 // dsmcSnapshots returns the readable snapshots of the host until the moment of -pitdate, oldest first.
-func (a *app) dsmcSnapshots(ctx context.Context, r *repo.Repository, command *dsmc.Command) ([]output.Snapshot, error) {
+func (a *app) dsmcSnapshots(ctx context.Context, r *repo.Repository, command *dsmc.Command) ([]repo.Listed, error) {
 	layout, err := dsmc.DateLayout(command.Options["dateformat"])
 	if err != nil {
 		return nil, &usageError{err}
@@ -339,7 +339,7 @@ func (a *app) dsmcSnapshots(ctx context.Context, r *repo.Repository, command *ds
 		return nil, &usageError{err}
 	}
 	first := list
-	list = slices.DeleteFunc(slices.Clone(list), func(s output.Snapshot) bool {
+	list = slices.DeleteFunc(slices.Clone(list), func(s repo.Listed) bool {
 		return s.Snapshot.Time.Sec > until.Unix()
 	})
 	if len(list) == 0 && len(first) > 0 {

@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/place/unlock"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
@@ -61,7 +62,7 @@ func (a *app) dsmcVersions(ctx context.Context, command *dsmc.Command) error {
 
 // eachVersion calls visit for each backup version that a command means, with the time of the oldest snapshot that has
 // it.
-func eachVersion(ctx context.Context, r *repo.Repository, list []output.Snapshot, s dsmc.Spec, command *dsmc.Command,
+func eachVersion(ctx context.Context, r *repo.Repository, list []repo.Listed, s dsmc.Spec, command *dsmc.Command,
 	visit func(v browse.Version, stored time.Time) error,
 ) error {
 	dated := make([]browse.Dated, len(list))
@@ -190,7 +191,7 @@ func (a *app) dsmcChoose(ctx context.Context, r *repo.Repository, s dsmc.Spec, c
 				s.Name = "*"
 			}
 		}
-		return s, repo.Listed{ID: one.ID, Snapshot: one.Snapshot}, nil
+		return s, one, nil
 	}
 	if covered {
 		return s, repo.Listed{}, errNoMatch
@@ -220,10 +221,10 @@ func (a *app) dsmcPick(ctx context.Context, r *repo.Repository, s dsmc.Spec, com
 			return usagef("dsmc: -pick: more than %d versions match: name fewer files", mostPicked)
 		}
 		all = append(all, v)
-		var line strings.Builder
-		err := output.NewFileVersion(&v, stored, layout).Text(&line)
+		var line show.Page
+		output.NewFileVersion(&v, stored, layout).Text(&line)
 		terminal.Say(fmt.Sprintf("%4d %s", len(all), line.String()))
-		return err
+		return nil
 	})
 	if err != nil {
 		return s, repo.Listed{}, err
@@ -244,8 +245,8 @@ func (a *app) dsmcPick(ctx context.Context, r *repo.Repository, s dsmc.Spec, com
 	if v.Node.Type == tree.Dir {
 		s = dsmc.Spec{Dir: v.Path, Name: "*", Wild: true}
 	}
-	at := slices.IndexFunc(list, func(one output.Snapshot) bool { return one.ID == v.Last })
-	return s, repo.Listed{ID: v.Last, Snapshot: list[at].Snapshot}, nil
+	at := slices.IndexFunc(list, func(one repo.Listed) bool { return one.ID == v.Last })
+	return s, list[at], nil
 }
 
 // errNonePicked: a person chose no version.

@@ -108,15 +108,15 @@ func (a *app) find(ctx context.Context, f *findFlags, args []string) (err error)
 	found := false
 	err = browse.Find(ctx, r, in, q, func(m browse.Match) error {
 		found = true
-		s := list[slices.IndexFunc(list, func(s output.Snapshot) bool { return s.ID == m.Snapshot })]
+		s := list[slices.IndexFunc(list, func(s repo.Listed) bool { return s.ID == m.Snapshot })]
 		if m.Snapshot != last {
 			last = m.Snapshot
-			if err := a.print.Report(&output.Heading{Snapshot: s}); err != nil {
+			if err := a.print.Report(&output.Heading{Listed: s}); err != nil {
 				return err
 			}
 		}
 		return a.print.Print(&output.Node{Path: m.Path, Node: m.Node, Match: m.Snapshot.String(), Long: f.long,
-			Names: output.Names{Users: s.Snapshot.Users, Groups: s.Snapshot.Groups}})
+			In: s.Snapshot})
 	})
 	if err == nil && !found {
 		a.print.Note(fmt.Sprintf("no match in %s", human.Plural(uint64(len(list)), "snapshot")))
@@ -126,13 +126,13 @@ func (a *app) find(ctx context.Context, f *findFlags, args []string) (err error)
 
 // selectSnapshots returns the named snapshots, or all that match the filter. It notes unreadable ones.
 func (a *app) selectSnapshots(ctx context.Context, r *repo.Repository, refs []string, filter repo.Filter,
-) (list []output.Snapshot, err error) {
+) (list []repo.Listed, err error) {
 	for _, ref := range refs {
 		found, err := r.FindSnapshot(ctx, ref, filter)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, output.Snapshot{ID: found.ID, Snapshot: found.Snapshot, Stored: found.Stored})
+		list = append(list, found)
 	}
 	if len(refs) > 0 {
 		return list, nil
@@ -142,15 +142,13 @@ func (a *app) selectSnapshots(ctx context.Context, r *repo.Repository, refs []st
 }
 
 // whole leaves out the partial ones of some snapshots.
-func whole(list []output.Snapshot) []output.Snapshot {
-	return slices.DeleteFunc(list, func(s output.Snapshot) bool { return s.Snapshot.Partial })
+func whole(list []repo.Listed) []repo.Listed {
+	return slices.DeleteFunc(list, func(s repo.Listed) bool { return s.Snapshot.Partial })
 }
 
 // readable returns the snapshots that match the filter and the number of unreadable ones, and notes each of these.
-func (a *app) readable(ctx context.Context, r *repo.Repository, filter repo.Filter) (list []output.Snapshot,
-	unread uint64,
-	err error,
-) {
+func (a *app) readable(ctx context.Context, r *repo.Repository, filter repo.Filter) (list []repo.Listed,
+	unread uint64, err error) {
 	all, err := r.Snapshots(ctx)
 	if err != nil {
 		return nil, 0, err
@@ -162,7 +160,7 @@ func (a *app) readable(ctx context.Context, r *repo.Repository, filter repo.Filt
 			unread++
 			a.print.Note(fmt.Sprintf("snapshot %s cannot be read: %v", one.ID.Short(), one.Err))
 		case filter.Match(one.Snapshot):
-			list = append(list, output.Snapshot{ID: one.ID, Snapshot: one.Snapshot, Stored: one.Stored})
+			list = append(list, one)
 		}
 	}
 	return list, unread, nil

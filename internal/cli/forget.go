@@ -200,7 +200,7 @@ func (a *app) undoForget(ctx context.Context, f *forgetFlags, refs []string) err
 		if err != nil {
 			return err
 		}
-		return a.print.Print(&output.Undone{List: back, DryRun: f.dryRun})
+		return a.print.Print(&output.Rewritten{Verb: output.Undo, List: back, DryRun: f.dryRun})
 	})
 }
 
@@ -225,14 +225,10 @@ func (a *app) evaluated(ctx context.Context, r *repo.Repository, f *forgetFlags,
 	now := time.Now()
 	var all [][]forget.Verdict
 	for _, g := range groupSnapshots(list, by) {
-		var members []repo.Listed
-		for _, s := range g.List {
-			members = append(members, repo.Listed{ID: s.ID, Snapshot: s.Snapshot, Stored: s.Stored})
-		}
 		if f.stored {
-			members = forget.ByStored(members)
+			g.List = forget.ByStored(g.List)
 		}
-		verdicts := p.Apply(members, now)
+		verdicts := p.Apply(g.List, now)
 		all = append(all, verdicts)
 		groups = append(groups, output.ForgottenGroup{Heading: g.Heading, Verdicts: verdicts, Waits: p.Waits(verdicts)})
 	}

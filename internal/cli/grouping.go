@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )
@@ -42,7 +43,7 @@ func parseGroupBy(text string) ([]groupKey, error) {
 }
 
 // groupSnapshots splits a list by keys, keeps its order, and gives each group a title that is safe to print.
-func groupSnapshots(list []output.Snapshot, by []groupKey) []output.Snapshots {
+func groupSnapshots(list []repo.Listed, by []groupKey) []output.Snapshots {
 	var groups []output.Snapshots
 	at := map[string]int{}
 	for _, s := range list {
@@ -71,7 +72,7 @@ func groupSnapshots(list []output.Snapshot, by []groupKey) []output.Snapshots {
 func newestOfEach(groups []output.Snapshots, n int) []output.Snapshots {
 	for i := range groups {
 		left := map[string]int{}
-		var kept []output.Snapshot
+		var kept []repo.Listed
 		for _, s := range slices.Backward(groups[i].List) {
 			key := fmt.Sprintf("%q %q", s.Snapshot.Host, slices.Sorted(slices.Values(s.Snapshot.Asked())))
 			if left[key]++; left[key] <= n {

@@ -6,12 +6,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )
 
-func snapshotOf(host string, sources ...string) output.Snapshot {
-	return output.Snapshot{Snapshot: &snapshot.Snapshot{Host: host, Sources: sources}}
+func snapshotOf(host string, sources ...string) repo.Listed {
+	return repo.Listed{Snapshot: &snapshot.Snapshot{Host: host, Sources: sources}}
 }
 
 // Host and paths of a snapshot come from another machine: they are escaped before they reach a terminal. Two paths are
@@ -19,7 +20,7 @@ func snapshotOf(host string, sources ...string) output.Snapshot {
 func TestSnapshotsAreGrouped(t *testing.T) {
 	by, err := parseGroupBy("host,paths")
 	require.NoError(t, err)
-	list := []output.Snapshot{snapshotOf("a\x1b[31m", "/x"), snapshotOf("b", "/x, /y"), snapshotOf("b", "/y", "/x"),
+	list := []repo.Listed{snapshotOf("a\x1b[31m", "/x"), snapshotOf("b", "/x, /y"), snapshotOf("b", "/y", "/x"),
 		snapshotOf("b", "/x", "/y"), snapshotOf("b", "/x\xff")}
 	groups := groupSnapshots(list, by)
 	var titles []string
@@ -34,11 +35,11 @@ func TestSnapshotsAreGrouped(t *testing.T) {
 	// What was asked for counts, not which file systems were mounted.
 	one, other := snapshotOf("b", "/"), snapshotOf("b", "/", "/mnt")
 	one.Snapshot.Domain, other.Snapshot.Domain = []string{"ALL-LOCAL"}, []string{"ALL-LOCAL"}
-	groups = groupSnapshots([]output.Snapshot{one, other, snapshotOf("b", "/")}, by)
+	groups = groupSnapshots([]repo.Listed{one, other, snapshotOf("b", "/")}, by)
 	require.Len(t, groups, 2)
 	require.Equal(t, "host b; paths ALL-LOCAL", groups[0].Heading)
 	require.Len(t, newestOfEach(groups[:1], 1)[0].List, 1)
-	require.Equal(t, []string{"ALL-LOCAL"}, one.Events()[0].(*event.Snapshot).Domain)
+	require.Equal(t, []string{"ALL-LOCAL"}, (&output.Snapshot{Listed: one}).Events()[0].(*event.Snapshot).Domain)
 
 	newest := newestOfEach(groupSnapshots(list, nil), 1)
 	require.Len(t, newest, 1)

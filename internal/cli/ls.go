@@ -38,7 +38,7 @@ lists their subdirectories too; for a snapshot without a directory that is all t
 		if err != nil {
 			return err
 		}
-		if err := a.print.Report(&output.Snapshot{ID: found.ID, Snapshot: found.Snapshot}); err != nil {
+		if err := a.print.Report(&output.Snapshot{Listed: found}); err != nil {
 			return err
 		}
 		dirs, named := args[1:], true
@@ -48,10 +48,9 @@ lists their subdirectories too; for a snapshot without a directory that is all t
 				dirs, named = found.Snapshot.Sources, false
 			}
 		}
-		names := output.Names{Users: found.Snapshot.Users, Groups: found.Snapshot.Groups}
 		for _, dir := range dirs {
 			show := func(path string, n *tree.Node) error {
-				return a.print.Print(&output.Node{Path: path, Node: n, Names: names, Long: long, Exact: exact})
+				return a.print.Print(&output.Node{Path: path, Node: n, In: found.Snapshot, Long: long, Exact: exact})
 			}
 			err := browse.List(ctx, r, found.Snapshot.Tree, join(sub, dir), recursive, show)
 			missing := errors.Is(err, browse.ErrNotFound) || errors.Is(err, browse.ErrNotDir)

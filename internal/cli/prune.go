@@ -90,16 +90,11 @@ the mark has ended. A backup that died counts as ended after 45 minutes.
 If any data that a snapshot needs is missing or damaged, nothing is deleted.`,
 		Example: `  tidemark prune --dry-run
   tidemark prune --max-unused 10%`,
-	}, func(ctx context.Context, _ []string) (err error) {
+	}, func(ctx context.Context, _ []string) error {
 		if _, err := f.options(a); err != nil {
 			return err
 		}
-		r, err := a.open(ctx)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, r.Close()) }()
-		return a.pruneOpen(ctx, r, f)
+		return a.withRepository(ctx, func(r *repo.Repository) error { return a.pruneOpen(ctx, r, f) })
 	}, options.GroupPolicy, options.GroupCompression)
 	f.limits(c.Flags())
 	c.Flags().BoolVarP(&f.dryRun, "dry-run", "n", false, "change nothing, only report what would be done")

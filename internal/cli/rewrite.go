@@ -75,7 +75,8 @@ func (a *app) rewrite(ctx context.Context, f *rewriteFlags, args []string) error
 		if err != nil {
 			return err
 		}
-		err = a.print.Print(&output.Rewritten{Result: res, DryRun: f.dryRun, Forget: f.forget})
+		err = a.print.Print(&output.Rewritten{Verb: output.Rewrite, List: res.Changed, Snapshots: res.Snapshots,
+			Empty: len(res.Empty), DryRun: f.dryRun, Forgotten: f.forget && !f.dryRun})
 		for _, id := range res.Empty {
 			err = errors.Join(err, fmt.Errorf("snapshot %s: %w", id.Short(), rewrite.ErrEmpty))
 		}
@@ -110,10 +111,7 @@ func (a *app) chosen(ctx context.Context, r *repo.Repository, refs []string, fil
 	if len(refs) > 0 {
 		return list, nil, nil
 	}
-	all, bad, err := a.readable(ctx, r, filter)
-	for _, s := range all {
-		list = append(list, repo.Listed{ID: s.ID, Snapshot: s.Snapshot, Stored: s.Stored})
-	}
+	list, bad, err := a.readable(ctx, r, filter)
 	if bad > 0 {
 		unread = fmt.Errorf("%s could not be read and stayed as it is: 'tidemark check' shows what is wrong",
 			human.Plural(bad, "snapshot"))

@@ -175,10 +175,7 @@ func (s *setupRun) writeFrom(ctx context.Context, back *output.WayBack) error {
 	for _, path := range slices.Compact(away) {
 		back.Missing = append(back.Missing, "the file "+path+" with rules")
 	}
-	for _, j := range jobs {
-		back.Jobs = append(back.Jobs, output.BackJob{Name: j.Name, Schedule: j.Schedule.String(), Sources: j.Sources,
-			Repository: j.Repository})
-	}
+	back.Jobs = jobs
 	if !back.Written {
 		back.Missing = append(back.Missing, lost.Moved(back.Snapshot.Snapshot.Setup, jobs)...)
 	}

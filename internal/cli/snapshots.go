@@ -78,9 +78,8 @@ A snapshot that is dated in the future, since a clock was wrong, counts as of it
 }
 
 // warnFuture warns of snapshots that a wrong clock dated.
-func (a *app) warnFuture(list []output.Snapshot, now time.Time) {
-	for _, s := range list {
-		l := repo.Listed{ID: s.ID, Snapshot: s.Snapshot, Stored: s.Stored}
+func (a *app) warnFuture(list []repo.Listed, now time.Time) {
+	for _, l := range list {
 		if l.FromFuture(now) {
 			a.print.Note(fmt.Sprintf("warning: snapshot %s is dated in the future, since a clock was wrong: it counts as of "+
 				"%s, when it was stored, and a policy never removes it: 'tidemark forget %s' does", l.ID.Short(),
@@ -91,7 +90,7 @@ func (a *app) warnFuture(list []output.Snapshot, now time.Time) {
 
 // listSnapshots returns those that are named, or all that pass the filter, and what checks on this machine have proven.
 func (a *app) listSnapshots(ctx context.Context, refs []string, filter repo.Filter, forgotten bool) (
-	list []output.Snapshot, proven output.Proven, err error,
+	list []repo.Listed, proven output.Proven, err error,
 ) {
 	r, err := a.open(ctx)
 	if err != nil {
@@ -102,7 +101,7 @@ func (a *app) listSnapshots(ctx context.Context, refs []string, filter repo.Filt
 		all, err := rewrite.Forgotten(ctx, r)
 		for _, l := range all {
 			if filter.Match(l.Snapshot) {
-				list = append(list, output.Snapshot{ID: l.ID, Snapshot: l.Snapshot, Stored: l.Stored})
+				list = append(list, l)
 			}
 		}
 		return list, proven, err

@@ -84,19 +84,15 @@ for a GB that is read (out).`,
 }
 
 // unique counts what no other snapshot than those of the list needs.
-func (a *app) unique(ctx context.Context, r *repo.Repository, list []output.Snapshot) (*browse.Statistics, error) {
+func (a *app) unique(ctx context.Context, r *repo.Repository, list []repo.Listed) (*browse.Statistics, error) {
 	opt := prune.Options{}
 	if a.spec.Cache().Enabled {
 		opt.Scratch = r.CacheFolder()
 	}
-	var ids []format.ID
-	for _, s := range list {
-		ids = append(ids, s.ID)
-	}
-	used, err := prune.Unique(ctx, r, opt, ids)
+	used, err := prune.Unique(ctx, r, opt, idsOf(list))
 	if err != nil {
 		return nil, fmt.Errorf("find what only these snapshots use: %w", err)
 	}
-	return &browse.Statistics{Mode: browse.Unique, Snapshots: uint64(len(ids)), Blobs: used.Blobs, Bytes: used.Raw,
+	return &browse.Statistics{Mode: browse.Unique, Snapshots: uint64(len(list)), Blobs: used.Blobs, Bytes: used.Raw,
 		Stored: used.Stored}, nil
 }

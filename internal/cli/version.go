@@ -3,13 +3,13 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-backup/tidemark/internal/buildinfo"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
 )
 
 // versionFlag is the flag of the root command that does what the version command does.
@@ -28,7 +28,7 @@ func version() string { return buildinfo.Read().Version }
 type versionRecord buildinfo.Info
 
 // Text writes one line.
-func (v versionRecord) Text(w io.Writer) error {
+func (v versionRecord) Text(w *show.Page) {
 	source := ""
 	if v.Commit != "" {
 		source = v.Commit[:min(len(v.Commit), 12)]
@@ -40,9 +40,7 @@ func (v versionRecord) Text(w io.Writer) error {
 	if !v.Date.IsZero() {
 		source += v.Date.Format(time.DateOnly) + ", "
 	}
-	_, err := fmt.Fprintf(w, "tidemark %s (%srepository format %d, %s, %s/%s)\n", v.Version, source, v.Format, v.Go, v.OS,
-		v.Arch)
-	return err
+	fmt.Fprintf(w, "tidemark %s (%srepository format %d, %s, %s/%s)\n", v.Version, source, v.Format, v.Go, v.OS, v.Arch)
 }
 
 // Events returns the record.

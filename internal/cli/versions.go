@@ -69,9 +69,9 @@ A file with the same content in several snapshots in a row is one version, whate
 }
 
 // byHost groups snapshots by the machine that made them, as the same path of two machines is two files.
-func byHost(list []output.Snapshot) (hosts [][]output.Snapshot) {
+func byHost(list []repo.Listed) (hosts [][]repo.Listed) {
 	for _, s := range list {
-		i := slices.IndexFunc(hosts, func(h []output.Snapshot) bool { return h[0].Snapshot.Host == s.Snapshot.Host })
+		i := slices.IndexFunc(hosts, func(h []repo.Listed) bool { return h[0].Snapshot.Host == s.Snapshot.Host })
 		if i < 0 {
 			i, hosts = len(hosts), append(hosts, nil)
 		}
@@ -82,7 +82,7 @@ func byHost(list []output.Snapshot) (hosts [][]output.Snapshot) {
 
 // versions prints the versions of what one argument names: a file, else the files of a directory, else what it matches
 // as a pattern.
-func (a *app) versions(ctx context.Context, r *repo.Repository, hosts [][]output.Snapshot, argument string,
+func (a *app) versions(ctx context.Context, r *repo.Repository, hosts [][]repo.Listed, argument string,
 	v *versionsFlags,
 ) error {
 	at, err := filepath.Abs(argument)
@@ -146,7 +146,7 @@ func patternQuery(argument string) (browse.VersionQuery, error) {
 // seen counts what a query has found.
 type seen struct{ files, dirs int }
 
-func (a *app) versionsOf(ctx context.Context, r *repo.Repository, hosts [][]output.Snapshot, q browse.VersionQuery,
+func (a *app) versionsOf(ctx context.Context, r *repo.Repository, hosts [][]repo.Listed, q browse.VersionQuery,
 	v *versionsFlags,
 ) (found seen, err error) {
 	for _, list := range hosts {

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tidemark-backup/tidemark/internal/options/optionfile"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
-	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
 )
 
 // stateVersion changes when an old program would misunderstand the state file.
@@ -138,23 +138,10 @@ func peekState(dir string) (s state, err error) {
 // write replaces the state file.
 func (s *state) write(dir string) error {
 	content, err := json.Marshal(s)
-	if err != nil {
-		return fmt.Errorf("encode the state: %w", err)
-	}
-	f, err := os.CreateTemp(dir, stateFile+".*")
-	if err != nil {
-		return fmt.Errorf("write the state: %w", err)
-	}
-	_, err = f.Write(content)
 	if err == nil {
-		err = pages.Sync(f, false)
-	}
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, stateFile))
+		err = optionfile.Replace(filepath.Join(dir, stateFile), content, 0o600)
 	}
 	if err != nil {
-		_ = os.Remove(f.Name())
 		return fmt.Errorf("write the state: %w", err)
 	}
 	return nil
@@ -162,9 +149,9 @@ func (s *state) write(dir string) error {
 
 // trim removes unfinished files of a service that was killed.
 func trim(dir string) {
-	left, _ := filepath.Glob(filepath.Join(dir, stateFile+".*"))
-	for _, path := range left {
-		if filepath.Base(path) != damagedFile {
+	for _, name := range []string{optionfile.Unfinished, stateFile + ".[0-9]*"} { // the second: of an older program
+		left, _ := filepath.Glob(filepath.Join(dir, name))
+		for _, path := range left {
 			_ = os.Remove(path)
 		}
 	}

@@ -12,55 +12,36 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 )
 
-// Metrics of a job, in the order in which they are written. docs/monitoring.md lists them.
-const (
-	success = iota
-	run
-	next
-	proven
-	took
-	running
-	failures
-	incomplete
-	damaged
-	valid
-	files
-	read
-	stored
-	yielded
-	metricsOfJob
-)
-
-// metric is the name and the description of a metric of a job.
-func metric(which int) (name, help string) {
-	all := [metricsOfJob][2]string{
-		success:    {"last_success_timestamp_seconds", "End of the last run that was done."},
-		run:        {"last_run_timestamp_seconds", "End of the last run."},
-		next:       {"next_run_timestamp_seconds", "Next run."},
-		proven:     {"last_proven_timestamp_seconds", "End of the last check or drill without a fault."},
-		took:       {"last_run_duration_seconds", "Duration of the last run."},
-		running:    {"running", "1 while the job runs, otherwise 0."},
-		failures:   {"failures_total", "Runs that failed."},
-		incomplete: {"incomplete", "1 if the last snapshot lacks objects, otherwise 0."},
-		damaged:    {"damaged", "1 while damage of the repository is known that is not healed, otherwise 0."},
-		valid:      {"valid", "0 if the option file has a mistake in the job, otherwise 1."},
-		files:      {"last_backup_files", "Files in the last snapshot."},
-		read:       {"last_backup_read_bytes", "Bytes that the last backup read from the sources."},
-		stored:     {"last_backup_stored_bytes", "Bytes by which the last backup enlarged the repository."},
-		yielded:    {"last_backup_yielded_seconds", "Time by which yielding prolonged the last backup, as estimated."},
+// metricsOfJob are the names and the descriptions of the metrics of a job, in the order in which they are written.
+// docs/monitoring.md lists them.
+func metricsOfJob() [][2]string {
+	return [][2]string{
+		{"last_success_timestamp_seconds", "End of the last run that was done."},
+		{"last_run_timestamp_seconds", "End of the last run."},
+		{"next_run_timestamp_seconds", "Next run."},
+		{"last_proven_timestamp_seconds", "End of the last check or drill without a fault."},
+		{"last_run_duration_seconds", "Duration of the last run."},
+		{"running", "1 while the job runs, otherwise 0."},
+		{"failures_total", "Runs that failed."},
+		{"incomplete", "1 if the last snapshot lacks objects, otherwise 0."},
+		{"damaged", "1 while damage of the repository is known that is not healed, otherwise 0."},
+		{"valid", "0 if the option file has a mistake in the job, otherwise 1."},
+		{"last_backup_files", "Files in the last snapshot."},
+		{"last_backup_read_bytes", "Bytes that the last backup read from the sources."},
+		{"last_backup_stored_bytes", "Bytes by which the last backup enlarged the repository."},
+		{"last_backup_yielded_seconds", "Time by which yielding prolonged the last backup, as estimated."},
 	}
-	return "tidemark_job_" + all[which][0], all[which][1]
 }
 
 // text returns all metrics in the text format of Prometheus, version 0.0.4.
 func (m *Metrics) text() []byte {
 	var service *event.Daemon
-	if m.service != nil {
-		service = m.service()
+	if m.config.Service != nil {
+		service = m.config.Service()
 	}
 	var names []string
-	if service == nil && m.names != nil {
-		names = m.names()
+	if service == nil && m.config.Jobs != nil {
+		names = m.config.Jobs()
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -75,7 +56,7 @@ func (m *Metrics) text() []byte {
 		describe(&out, name, "0 if no job of the option file can be used, otherwise 1.")
 		fmt.Fprintf(&out, "%s %v\n", name, oneIf(service.Problem == ""))
 	}
-	values := map[string]map[int]float64{}
+	values := map[string]map[string]float64{}
 	for name, j := range m.jobs {
 		if service != nil && known[name] == nil || len(names) > 0 && !slices.Contains(names, name) {
 			continue // it left the option file
@@ -83,16 +64,15 @@ func (m *Metrics) text() []byte {
 		values[name] = j.values(known[name])
 	}
 	jobs := slices.Sorted(maps.Keys(values))
-	for which := range metricsOfJob {
-		name, help := metric(which)
-		described := false
+	for _, one := range metricsOfJob() {
+		name, described := "tidemark_job_"+one[0], false
 		for _, job := range jobs {
-			v, ok := values[job][which]
+			v, ok := values[job][one[0]]
 			if !ok {
 				continue
 			}
 			if !described {
-				describe(&out, name, help)
+				describe(&out, name, one[1])
 				described = true
 			}
 			label := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(strings.ToValidUTF8(job, "\ufffd"))
@@ -111,27 +91,29 @@ func describe(out *bytes.Buffer, name, help string) {
 	fmt.Fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
 }
 
-// values returns what is known of a job. d is its state in the service, or nil.
-func (j *jobMetrics) values(d *event.DaemonJob) map[int]float64 {
-	all := map[int]float64{running: oneIf(j.running), incomplete: oneIf(j.incomplete), failures: float64(j.failures)}
-	at := func(which int, t *time.Time) {
+// values returns what is known of a job, by name. d is its state in the service, or nil.
+func (j *jobMetrics) values(d *event.DaemonJob) map[string]float64 {
+	all := map[string]float64{"running": oneIf(j.running), "incomplete": oneIf(j.incomplete),
+		"failures_total": float64(j.failures)}
+	at := func(what string, t *time.Time) {
 		if t != nil && !t.IsZero() {
-			all[which] = float64(t.UnixMilli()) / 1000
+			all[what+"_timestamp_seconds"] = float64(t.UnixMilli()) / 1000
 		}
 	}
-	at(success, &j.success)
-	at(run, &j.run)
+	at("last_success", &j.success)
+	at("last_run", &j.run)
 	if d != nil {
-		at(next, d.Next)
-		at(proven, d.LastProven)
-		all[damaged], all[valid] = oneIf(d.Damage != ""), oneIf(d.Problem == "")
+		at("next_run", d.Next)
+		at("last_proven", d.LastProven)
+		all["damaged"], all["valid"] = oneIf(d.Damage != ""), oneIf(d.Problem == "")
 	}
 	if !j.run.IsZero() {
-		all[took] = j.took.Seconds()
+		all["last_run_duration_seconds"] = j.took.Seconds()
 	}
-	if f := j.backup; f != nil {
-		all[files], all[read], all[stored] = float64(f.Files), float64(f.Read), float64(f.Stored)
-		all[yielded] = f.Yielded.Seconds()
+	if sum := j.backup; sum != nil {
+		all["last_backup_files"], all["last_backup_read_bytes"] = float64(sum.TotalFiles), float64(sum.Bytes.Read)
+		all["last_backup_stored_bytes"] = float64(sum.DataAddedPacked)
+		all["last_backup_yielded_seconds"] = sum.Yielded().Seconds()
 	}
 	return all
 }

@@ -68,23 +68,15 @@ func toJournal(l *event.Log) error {
 	if l.Run != "" {
 		fields["TIDEMARK_RUN"] = l.Run
 	}
-	return journal.Send(sentence(l), priority, fields)
+	return journal.Send(l.Sentence(), priority, fields)
 }
 
 func toSyslog(w *syslog.Writer, l *event.Log) error {
 	switch l.Level {
 	case "warning":
-		return w.Warning(sentence(l))
+		return w.Warning(l.Sentence())
 	case "error":
-		return w.Err(sentence(l))
+		return w.Err(l.Sentence())
 	}
-	return w.Info(sentence(l))
-}
-
-// sentence returns the text with the name of its job.
-func sentence(l *event.Log) string {
-	if l.Job == "" {
-		return l.Text
-	}
-	return l.Job + ": " + l.Text
+	return w.Info(l.Sentence())
 }

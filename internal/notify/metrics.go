@@ -20,16 +20,13 @@ import (
 
 // Metrics is a sink that keeps metrics for Prometheus. They are written to a file, served at an address, or both.
 type Metrics struct {
+	config   MetricsConfig
 	mu       sync.Mutex
 	jobs     map[string]*jobMetrics
-	service  func() *event.Daemon
-	names    func() []string
-	group    int            // that may read; -1: as the system has it
-	write    *queue[string] // paths to write to; nil: none
-	path     string
-	listener net.Listener // nil: none
+	group    int              // that may read; -1: as the system has it
+	write    *queue[struct{}] // a value for each time that the file is to be written; nil: there is none
+	listener net.Listener     // nil: none
 	server   *http.Server
-	warn     func(text string)
 	broken   bool
 }
 
@@ -37,7 +34,7 @@ type Metrics struct {
 type jobMetrics struct {
 	run, success        time.Time
 	took                time.Duration
-	backup              *record.Figures
+	backup              *event.BackupSummary
 	failures            uint64
 	running, incomplete bool
 }
@@ -54,24 +51,23 @@ type MetricsConfig struct {
 // NewMetrics returns metrics that begin with the runs of a record. They are served and written from now on. An address
 // that cannot be used is only a warning: the backups go on.
 func NewMetrics(c MetricsConfig, past []event.Run) *Metrics {
-	m := &Metrics{jobs: map[string]*jobMetrics{}, service: c.Service, names: c.Jobs, group: -1,
-		path: c.File, warn: c.Warn}
+	m := &Metrics{config: c, jobs: map[string]*jobMetrics{}, group: -1}
 	for i := range past {
 		m.job(past[i].Job).ended(&past[i])
 	}
 	if c.Group != "" {
-		if err := m.admit(c.Group); err != nil && m.warn != nil {
-			m.warn(err.Error())
+		if err := m.admit(c.Group); err != nil && m.config.Warn != nil {
+			m.config.Warn(err.Error())
 		}
 	}
 	if c.Address != "" {
-		if err := m.listen(c.Address); err != nil && m.warn != nil {
-			m.warn(err.Error() + "; backups go on without it")
+		if err := m.listen(c.Address); err != nil && m.config.Warn != nil {
+			m.config.Warn(err.Error() + "; backups go on without it")
 		}
 	}
 	if c.File != "" {
-		m.write = newQueue(1, func(_ context.Context, path string) { m.toFile(path) })
-		m.write.put(c.File)
+		m.write = newQueue(1, func(context.Context, struct{}) { m.toFile() })
+		m.write.put(struct{}{})
 	}
 	return m
 }
@@ -87,7 +83,7 @@ func (m *Metrics) Event(e *record.Event) {
 	}
 	m.mu.Unlock()
 	if m.write != nil {
-		m.write.put(m.path) // a full queue will write the newest values too
+		m.write.put(struct{}{}) // a full queue will write the newest values too
 	}
 }
 
@@ -111,9 +107,8 @@ func (j *jobMetrics) ended(r *event.Run) {
 		j.incomplete = r.Outcome == record.Incomplete
 	}
 	for i := range r.Steps {
-		s := &r.Steps[i]
-		if f, ok := record.FiguresOf(s); ok {
-			j.backup = &f
+		if sum := record.BackupOf(&r.Steps[i]); sum != nil {
+			j.backup = sum
 		}
 	}
 }
@@ -184,10 +179,10 @@ func removeStale(path string) {
 }
 
 // toFile replaces the file.
-func (m *Metrics) toFile(path string) {
-	err := m.replace(path)
-	if err != nil && !m.broken && m.warn != nil {
-		m.warn(fmt.Sprintf("metrics cannot be written: %v", err))
+func (m *Metrics) toFile() {
+	err := m.replace(m.config.File)
+	if err != nil && !m.broken && m.config.Warn != nil {
+		m.config.Warn(fmt.Sprintf("metrics cannot be written: %v", err))
 	}
 	m.broken = err != nil
 }
@@ -218,7 +213,7 @@ func (m *Metrics) Close() error {
 		err = nil
 	}
 	if m.write != nil {
-		m.write.put(m.path)
+		m.write.put(struct{}{})
 		m.write.close(closing)
 	}
 	return err

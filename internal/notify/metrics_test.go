@@ -29,7 +29,7 @@ import (
 func backupRun() *event.Run {
 	steps := []event.RunStep{
 		{Step: "backup", Start: noon().Add(-time.Minute), End: noon(),
-			Summary: json.RawMessage(`{"total_files_processed":1234,` +
+			Summary: json.RawMessage(`{"message_type":"summary","total_files_processed":1234,` +
 				`"data_added_packed":120,"total_duration":80,"seconds_without_yielding":60,"bytes":{"read":5600}}`)},
 		{Step: "check", Start: noon(), End: noon().Add(time.Second)},
 	}

@@ -223,3 +223,6 @@ func same(a, b *os.File) bool {
 	y, err2 := b.Stat()
 	return err == nil && err2 == nil && os.SameFile(x, y)
 }
+
+// errEnough ends reading, since the reader wants no more lines.
+var errEnough = errors.New("no more lines are wanted")

@@ -152,11 +152,11 @@ func stepEnded(e *Event) (level, text string) {
 	s := &e.Run.Steps[len(e.Run.Steps)-1]
 	took := " in " + human.Span(s.End.Sub(s.Start))
 	if s.Step == "backup" {
-		f, ok := FiguresOf(s)
-		if !ok {
+		sum := BackupOf(s)
+		if sum == nil {
 			return info, ""
 		}
-		return info, "Completed backup: " + f.words() + took + f.yielded() + f.away()
+		return info, "Completed backup: " + backupWords(sum, took)
 	}
 	if s.ExitCode != 0 && s.Step == "copy" { // as a backup
 		return info, ""
@@ -201,54 +201,25 @@ func finished(r *event.Run) (level, text string) {
 	return info, "Finished after " + human.Span(r.End.Sub(r.Start)) + after(r.Message)
 }
 
-// Figures are the numbers of a backup.
-type Figures struct {
-	Files, Read, Stored uint64        // files in the snapshot; bytes from sources; growth of the repository
-	Took, Yielded       time.Duration // Yielded: estimate of how much longer it took because it yielded
-	Away                time.Duration // the target did not answer
+// BackupOf returns the summary of a step that was a backup, nil if it has none.
+func BackupOf(s *event.RunStep) *event.BackupSummary {
+	sum := &event.BackupSummary{}
+	if s.Step != "backup" || json.Unmarshal(s.Summary, sum) != nil || sum.Type != "summary" {
+		return nil
+	}
+	return sum
 }
 
-// FiguresOf returns the figures of a backup from its summary; ok is false if it has none.
-func FiguresOf(s *event.RunStep) (f Figures, ok bool) {
-	var sum struct {
-		Files   *uint64  `json:"total_files_processed"`
-		Stored  uint64   `json:"data_added_packed"`
-		Seconds float64  `json:"total_duration"`
-		Without *float64 `json:"seconds_without_yielding"`
-		Away    float64  `json:"target_away_seconds"`
-		Bytes   struct {
-			Read uint64 `json:"read"`
-		} `json:"bytes"`
+// backupWords describes a backup: its figures, the share of the time that it would not have taken alone, and the time
+// without an answer of the target.
+func backupWords(sum *event.BackupSummary, took string) string {
+	text := human.Plural(sum.TotalFiles, "file") + ", " + human.Size(sum.Bytes.Read) + " read, " +
+		human.Size(sum.DataAddedPacked) + " stored" + took
+	if yielded := sum.Yielded(); yielded > 0 && sum.TotalDuration > 0 {
+		text += fmt.Sprintf(", yielded %.0f %%", 100*yielded.Seconds()/sum.TotalDuration)
 	}
-	if s.Step != "backup" || json.Unmarshal(s.Summary, &sum) != nil || sum.Files == nil {
-		return Figures{}, false
+	if away := time.Duration(sum.TargetAway * float64(time.Second)); away >= report.LeastOutage {
+		text += ", " + human.Span(away) + " without an answer of the target"
 	}
-	f = Figures{Files: *sum.Files, Read: sum.Bytes.Read, Stored: sum.Stored, Took: seconds(sum.Seconds),
-		Away: seconds(sum.Away)}
-	if sum.Without != nil {
-		f.Yielded = max(0, f.Took-seconds(*sum.Without))
-	}
-	return f, true
-}
-
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-
-func (f Figures) words() string {
-	return human.Plural(f.Files, "file") + ", " + human.Size(f.Read) + " read, " + human.Size(f.Stored) + " stored"
-}
-
-// yielded returns ", yielded 4 %", the share of the time that the backup would not have taken alone.
-func (f Figures) yielded() string {
-	if f.Took <= 0 || f.Yielded <= 0 {
-		return ""
-	}
-	return fmt.Sprintf(", yielded %.0f %%", 100*f.Yielded.Seconds()/f.Took.Seconds())
-}
-
-// away returns ", 2 min without an answer of the target".
-func (f Figures) away() string {
-	if f.Away < report.LeastOutage {
-		return ""
-	}
-	return ", " + human.Span(f.Away) + " without an answer of the target"
+	return text
 }

@@ -95,67 +95,33 @@ type PacksOf[T any] struct {
 	Fetched T `json:"fetched"`
 }
 
-// The groups as a Ledger holds them.
-type (
-	// Objects is ObjectsOf atomic counters; so are the others of their group.
-	Objects = ObjectsOf[Counter]
-	// Compared of atomic counters.
-	Compared = ComparedOf[Counter]
-	// Bytes of atomic counters.
-	Bytes = BytesOf[Counter]
-	// Blobs of atomic counters.
-	Blobs = BlobsOf[Counter]
-	// Trees of atomic counters.
-	Trees = TreesOf[Counter]
-	// Packs of atomic counters.
-	Packs = PacksOf[Counter]
-)
+// TallyOf is all that is counted of objects and their data.
+type TallyOf[T any] struct {
+	Objects             ObjectsOf[T]
+	Files, Dirs, Others ComparedOf[T] // by type
+	Bytes               BytesOf[T]
+	Blobs               BlobsOf[T]
+	Trees               TreesOf[T]
+}
 
-// The field lists below are the only place where a group is enumerated; a test holds them against the declarations.
-
-func (o *ObjectsOf[T]) fields() []*T {
+// fields returns all counters. It is the only place where they are enumerated; a test compares it with the
+// declarations.
+func (t *TallyOf[T]) fields() []*T {
+	o, b := &t.Objects, &t.Bytes
 	return []*T{
 		&o.Inspected, &o.BackedUp, &o.Updated, &o.Unchanged, &o.Rebound, &o.Deleted, &o.Expired, &o.Failed,
 		&o.Encrypted, &o.Deduplicated, &o.Grew, &o.Retries, &o.Excluded, &o.Changing, &o.Files, &o.Dirs, &o.Others,
 		&o.Restored, &o.Kept, &o.Verified, &o.Damaged,
-	}
-}
-
-func (c *ComparedOf[T]) fields() []*T { return []*T{&c.New, &c.Changed, &c.Unmodified} }
-
-func (b *BytesOf[T]) fields() []*T {
-	return []*T{
+		&t.Files.New, &t.Files.Changed, &t.Files.Unmodified, &t.Dirs.New, &t.Dirs.Changed, &t.Dirs.Unmodified,
+		&t.Others.New, &t.Others.Changed, &t.Others.Unmodified,
 		&b.Inspected, &b.Wanted, &b.Read, &b.Skipped, &b.Processed, &b.BeforeDedup, &b.AfterDedup, &b.Compressed,
 		&b.Trees, &b.Stored, &b.Transferred, &b.Fetched, &b.Restored, &b.Written, &b.Verified,
-	}
-}
-
-func (b *BlobsOf[T]) fields() []*T { return []*T{&b.New, &b.Known} }
-func (t *TreesOf[T]) fields() []*T { return []*T{&t.New, &t.Reused} }
-func (p *PacksOf[T]) fields() []*T { return []*T{&p.Stored, &p.Fetched} }
-
-func load(to []*uint64, from []*Counter) {
-	for i, c := range from {
-		*to[i] = c.Load()
-	}
-}
-
-func add(to []*Counter, from []*uint64) {
-	for i, n := range from {
-		if *n != 0 {
-			to[i].Add(*n)
-		}
+		&t.Blobs.New, &t.Blobs.Known, &t.Trees.New, &t.Trees.Reused,
 	}
 }
 
 // Tally is what a worker counted by itself, to be added to the Ledger in one go: per directory or batch.
-type Tally struct {
-	Objects             ObjectsOf[uint64]
-	Files, Dirs, Others ComparedOf[uint64]
-	Bytes               BytesOf[uint64]
-	Blobs               BlobsOf[uint64]
-	Trees               TreesOf[uint64]
-}
+type Tally = TallyOf[uint64]
 
 // Totals is a copy of a Ledger at one moment, in plain numbers. Counters are read one after another while workers go
 // on, so sums over several of them may be off by what happened meanwhile; at the end of a job they are exact.

@@ -34,30 +34,10 @@ const (
 )
 
 // String names the state for people.
-func (s GateState) String() string {
-	switch s {
-	case FullSpeed:
-		return "full speed"
-	case InWindow:
-		return "in a window"
-	case Waiting:
-		return "waiting"
-	}
-	return "unknown state"
-}
+func (s GateState) String() string { return [...]string{"full speed", "in a window", "waiting"}[s] }
 
 // Key is the name of the state in JSON.
-func (s GateState) Key() string {
-	switch s {
-	case FullSpeed:
-		return "full_speed"
-	case InWindow:
-		return "in_window"
-	case Waiting:
-		return "waiting"
-	}
-	return "unknown"
-}
+func (s GateState) Key() string { return [...]string{"full_speed", "in_window", "waiting"}[s] }
 
 // Process is a process that used a device. Its name is from the system and may have any bytes.
 type Process struct {
@@ -205,17 +185,6 @@ func (l *Ledger) Policy(word string) {
 	if n := len(l.policies); n == 0 || l.policies[n-1].Policy != word {
 		l.policies = append(l.policies, PolicySpan{word, begin})
 	}
-}
-
-// askGates calls ask without holding the lock, since ask takes locks of its own.
-func (l *Ledger) askGates() []Gate {
-	l.mu.Lock()
-	ask := l.gates
-	l.mu.Unlock()
-	if ask == nil {
-		return nil
-	}
-	return ask()
 }
 
 // Policy returns the policies of the job in order: "throttle, then important after 32 s"; empty if unknown.

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -155,10 +154,9 @@ func TestTextsOfAGate(t *testing.T) {
 	require.Equal(t, "sda (ssd)", g.Title())
 	require.Equal(t, `//nas/\x07`, (&Gate{Device: "//nas/\a"}).Title())
 	for s := FullSpeed; s <= Waiting; s++ {
-		require.NotContains(t, s.String(), "unknown")
-		require.NotEqual(t, "unknown", s.Key())
+		require.NotEmpty(t, s.String())
+		require.NotEmpty(t, s.Key())
 	}
-	require.Equal(t, "unknown", (Waiting + 1).Key())
 }
 
 func TestGatesSince(t *testing.T) {
@@ -188,8 +186,6 @@ func TestStateIncludesGates(t *testing.T) {
 			{Device: "sdb", Medium: "hdd"},
 		}
 	})
-	var b strings.Builder
-	require.NoError(t, l.WriteState(&b))
-	require.Contains(t, b.String(), "  I/O policy: utility\n"+
+	require.Contains(t, l.State(), "  I/O policy: utility\n"+
 		"  sda (ssd): waiting; yielded for 37 s to other programs on sda (ssd)\n  sdb (hdd): full speed\n")
 }

@@ -1,14 +1,13 @@
 package report
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
@@ -24,7 +23,6 @@ const (
 
 // Issue is one thing that went wrong with one path.
 type Issue struct {
-	Time     time.Time
 	Severity Severity
 	Path     string // bytes as found: need not be UTF-8. Empty if no path is concerned
 	Op       string // what was tried, as a verb with its noun: "open", "read", "set owner"
@@ -53,7 +51,7 @@ type issues struct {
 // Fail records that path could not be dealt with: call it once per object. It counts the object as failed.
 func (l *Ledger) Fail(path, op string, err error) {
 	l.Objects.Failed.Add(1)
-	l.issues.add(Issue{Time: l.now(), Severity: Failure, Path: path, Op: op, Err: err})
+	l.issues.add(Issue{Severity: Failure, Path: path, Op: op, Err: err})
 }
 
 // Doubt records that a source as a whole does not have what it had before. It is a failure, and counted apart, too.
@@ -65,7 +63,7 @@ func (l *Ledger) Doubt(source string, err error) {
 // Note records something about path that the user should know but that does not make the result wrong: an attribute the
 // target of a restore cannot hold, a file that changed while it was read.
 func (l *Ledger) Note(path, op string, err error) {
-	l.issues.add(Issue{Time: l.now(), Severity: Remark, Path: path, Op: op, Err: err})
+	l.issues.add(Issue{Severity: Remark, Path: path, Op: op, Err: err})
 }
 
 // OnIssue registers a function that is given every issue as it happens. Calls are serialised; the function must be
@@ -137,10 +135,9 @@ func (is *issues) byOp() []opCount {
 
 // WriteIssues writes the issues at the end of a job: the number of each kind of remark, then the first failures by
 // path, up to a limit, and the number of others. It writes nothing without issues.
-func (l *Ledger) WriteIssues(w io.Writer, most int) error {
-	var b strings.Builder
+func (l *Ledger) WriteIssues(b *bytes.Buffer, most int) {
 	for _, c := range l.issues.byOp() {
-		fmt.Fprintf(&b, "%s: %s\n", c.op, human.Plural(c.n, "remark"))
+		fmt.Fprintf(b, "%s: %s\n", c.op, human.Plural(c.n, "remark"))
 	}
 	var shown uint64
 	for _, i := range l.Issues() {
@@ -150,15 +147,8 @@ func (l *Ledger) WriteIssues(w io.Writer, most int) error {
 		}
 	}
 	if failures, _ := l.issues.counts(); failures > shown {
-		fmt.Fprintf(&b, "and %s\n", human.Plural(failures-shown, "more failure"))
+		fmt.Fprintf(b, "and %s\n", human.Plural(failures-shown, "more failure"))
 	}
-	if b.Len() == 0 {
-		return nil
-	}
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return fmt.Errorf("write issues: %w", err)
-	}
-	return nil
 }
 
 // Remarks returns a line with the number of remarks of each kind, empty without remarks.

@@ -55,12 +55,8 @@ type PhaseTimes [phaseCount]time.Duration
 
 // Ledger holds the numbers of one job. The counters are added to directly; everything is safe for concurrent use.
 type Ledger struct {
-	Objects             Objects
-	Files, Dirs, Others Compared // by type: how they compare with the parent
-	Bytes               Bytes
-	Blobs               Blobs
-	Trees               Trees
-	Packs               Packs
+	TallyOf[Counter]
+	Packs PacksOf[Counter]
 
 	job   Kind
 	now   func() time.Time
@@ -83,7 +79,7 @@ type Ledger struct {
 	course     StepTotals
 	pid        int // see Reachable
 	limits     Limits
-	limited    func() (held time.Duration, uploaded uint64) // see Limit
+	limited    func() (held time.Duration, uploaded uint64) // see Intake
 	requests   []func() Requests                            // of the stores that charge for requests
 	outages    []*Outages                                   // of the targets
 
@@ -101,13 +97,12 @@ func NewJob(job Kind, now func() time.Time) *Ledger {
 
 // Add adds what a worker counted by itself.
 func (l *Ledger) Add(t *Tally) {
-	add(l.Objects.fields(), t.Objects.fields())
-	add(l.Files.fields(), t.Files.fields())
-	add(l.Dirs.fields(), t.Dirs.fields())
-	add(l.Others.fields(), t.Others.fields())
-	add(l.Bytes.fields(), t.Bytes.fields())
-	add(l.Blobs.fields(), t.Blobs.fields())
-	add(l.Trees.fields(), t.Trees.fields())
+	to := l.fields()
+	for i, n := range t.fields() {
+		if *n != 0 {
+			to[i].Add(*n)
+		}
+	}
 }
 
 // Phase says which part of the job begins.
@@ -119,23 +114,13 @@ func (l *Ledger) Phase(p Phase) {
 	l.phase, l.phaseSince, l.step = p, at, nil
 }
 
-// Expect sets the expected number of objects and bytes: for a backup those of the parent snapshot. The estimate of the
-// remaining time needs it.
-func (l *Ledger) Expect(objects, bytes uint64) {
+// Expect sets what the job is thought to amount to, unless that has been counted: for a backup what the parent snapshot
+// holds, then what a counting walk of the sources finds. The estimate of the time left needs it.
+func (l *Ledger) Expect(e Expected) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.expected.Exact {
-		l.expected = Expected{Objects: objects, Bytes: bytes}
-	}
-}
-
-// Counted sets what a counting walk of the sources has found; ended: all of it. Nothing changes when the real scan is
-// over already.
-func (l *Ledger) Counted(objects, bytes uint64, ended bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.expected.Exact {
-		l.expected = Expected{Objects: objects, Bytes: bytes, Growing: !ended}
+	if e.Exact || !l.expected.Exact {
+		l.expected = e
 	}
 }
 
@@ -146,31 +131,33 @@ func (l *Ledger) Reachable(pid int) {
 	l.pid = pid
 }
 
-// ExpectExactly replaces what was expected by what was counted: the plan of a restore or check.
-func (l *Ledger) ExpectExactly(objects, bytes uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.expected = Expected{Objects: objects, Bytes: bytes, Exact: true}
-}
-
 // Scanned says that every object of the sources has been inspected, so that the totals are known from now on.
-func (l *Ledger) Scanned() { l.ExpectExactly(l.Objects.Inspected.Load(), l.Bytes.Inspected.Load()) }
+func (l *Ledger) Scanned() {
+	l.Expect(Expected{Objects: l.Objects.Inspected.Load(), Bytes: l.Bytes.Inspected.Load(), Exact: true})
+}
 
 // Snapshot copies the numbers.
 func (l *Ledger) Snapshot() Totals {
 	var t Totals
-	load(t.Objects.fields(), l.Objects.fields())
-	load(t.Files.fields(), l.Files.fields())
-	load(t.Dirs.fields(), l.Dirs.fields())
-	load(t.Others.fields(), l.Others.fields())
-	load(t.Bytes.fields(), l.Bytes.fields())
-	load(t.Blobs.fields(), l.Blobs.fields())
-	load(t.Trees.fields(), l.Trees.fields())
-	load(t.Packs.fields(), l.Packs.fields())
+	to := t.fields()
+	for i, c := range l.fields() {
+		*to[i] = c.Load()
+	}
+	t.Packs = PacksOf[uint64]{l.Packs.Stored.Load(), l.Packs.Fetched.Load()}
 	t.Failures, t.Notes = l.issues.counts()
 	t.Doubted = l.doubted.Load()
 	t.Job, t.Start = l.job, l.start
-	t.Gates, t.Requests = l.askGates(), l.askRequests()
+	l.mu.Lock()
+	gates, requests := l.gates, l.requests
+	l.mu.Unlock() // these take locks of their own
+	if gates != nil {
+		t.Gates = gates()
+	}
+	for _, count := range requests {
+		r := count()
+		t.Requests.Put, t.Requests.Get = t.Requests.Put+r.Put, t.Requests.Get+r.Get
+		t.Requests.Delete += r.Delete
+	}
 
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,7 +1,7 @@
 package report
 
 import (
-	"context"
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,35 +17,27 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every field of a group is listed once, or Snapshot and Add would lose it.
-func TestGroupsAreEnumerated(t *testing.T) {
-	check := func(group any, fields []*uint64) {
-		v := reflect.ValueOf(group).Elem()
-		require.Len(t, fields, v.NumField(), v.Type().Name())
-		for i := range v.NumField() {
-			require.Same(t, v.Field(i).Addr().Interface(), fields[i], v.Type().Field(i).Name)
+// Every counter is listed once, in the order of the declarations, or Snapshot and Add would lose it.
+func TestCountersAreEnumerated(t *testing.T) {
+	var tally Tally
+	fields, n := tally.fields(), 0
+	groups := reflect.ValueOf(&tally).Elem()
+	for g := range groups.NumField() {
+		for i := range groups.Field(g).NumField() {
+			require.Less(t, n, len(fields))
+			require.Same(t, groups.Field(g).Field(i).Addr().Interface(), fields[n], groups.Type().Field(g).Name)
+			n++
 		}
 	}
-	var l Totals
-	check(&l.Objects, l.Objects.fields())
-	check(&l.Files, l.Files.fields())
-	check(&l.Bytes, l.Bytes.fields())
-	check(&l.Blobs, l.Blobs.fields())
-	check(&l.Trees, l.Trees.fields())
-	check(&l.Packs, l.Packs.fields())
+	require.Len(t, fields, n)
 }
 
 func TestAddAndSnapshotCoverEverything(t *testing.T) {
 	var tally Tally
 	n := uint64(0)
-	for _, group := range [][]*uint64{
-		tally.Objects.fields(), tally.Files.fields(), tally.Dirs.fields(), tally.Others.fields(), tally.Bytes.fields(),
-		tally.Blobs.fields(), tally.Trees.fields(),
-	} {
-		for _, f := range group {
-			n++
-			*f = n
-		}
+	for _, f := range tally.fields() {
+		n++
+		*f = n
 	}
 	l := New(time.Now)
 	l.Add(&tally)
@@ -231,8 +223,8 @@ func TestIssues(t *testing.T) {
 	require.Equal(t, uint64(100), sum, "and none is lost")
 	require.Equal(t, "other", remarks[0].op)
 
-	var b strings.Builder
-	require.NoError(t, l.WriteIssues(&b, 2))
+	var b bytes.Buffer
+	l.WriteIssues(&b, 2)
 	require.Contains(t, b.String(), "open /f0: permission denied\nopen /f1: permission denied\nand 1,498 more failures\n")
 }
 
@@ -241,31 +233,31 @@ func TestIssueText(t *testing.T) {
 		Issue{Op: "read", Path: "/a\nb", Err: fmt.Errorf("read sector: %w", errors.New("i/o error"))}.String())
 	require.Equal(t, "save index", Issue{Op: "save index"}.String())
 
-	var b strings.Builder
-	require.NoError(t, New(time.Now).WriteIssues(&b, 10))
+	var b bytes.Buffer
+	New(time.Now).WriteIssues(&b, 10)
 	require.Empty(t, b.String())
 }
 
 func TestExpect(t *testing.T) {
 	l := New(time.Now)
-	l.Expect(10, 1000)
+	l.Expect(Expected{Objects: 10, Bytes: 1000})
 	require.Equal(t, Expected{Objects: 10, Bytes: 1000}, l.Snapshot().Expected)
 	l.Objects.Inspected.Add(12)
 	l.Bytes.Inspected.Add(900)
 	s := l.Snapshot()
 	require.False(t, s.Progress().Known, "larger than the parent: the whole is unknown")
 	l.Scanned()
-	l.Expect(1, 1) // comes too late: what was counted is better
+	l.Expect(Expected{Objects: 1, Bytes: 1}) // comes too late: what was counted is better
 	s = l.Snapshot()
 	require.Equal(t, Expected{Objects: 12, Bytes: 900, Exact: true}, s.Expected)
 	require.True(t, s.Progress().Known)
 }
 
-func TestWriteState(t *testing.T) {
+func TestState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(time.Now)
 		l.Phase(Scanning)
-		l.Expect(2000, 4<<20)
+		l.Expect(Expected{Objects: 2000, Bytes: 4 << 20})
 		l.Objects.Inspected.Add(1000)
 		l.Bytes.Inspected.Add(2 << 20)
 		l.Bytes.Wanted.Add(1 << 20)
@@ -275,8 +267,6 @@ func TestWriteState(t *testing.T) {
 		reader.Current(func() string { return "/home/x\x1b" })
 		up.Enter(Idle)
 		time.Sleep(10 * time.Second)
-		var b strings.Builder
-		require.NoError(t, l.WriteState(&b))
 		require.Equal(t, `backup: backing up, 00:00:10 elapsed
   1,000 items, average 100.00 items/s
   2.00 MiB; read 1.00 MiB, average 102.40 KiB/s
@@ -285,7 +275,7 @@ func TestWriteState(t *testing.T) {
   held up mostly by: reading (100 %)
   reader: reading for 10.0 s, at /home/x\x1b
   uploader: idle for 10.0 s
-`, b.String())
+`, l.State())
 	})
 }
 
@@ -297,10 +287,9 @@ func (c lines) Write(p []byte) (int, error) {
 }
 
 func TestOnSignal(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	out := make(lines, 1)
-	OnSignal(ctx, NewJob(Check, time.Now), out)
+	stop := OnSignal(NewJob(Check, time.Now), out)
+	defer stop()
 	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGUSR1))
 	require.Contains(t, <-out, "check: opening the repository")
 }
@@ -308,7 +297,7 @@ func TestOnSignal(t *testing.T) {
 func TestWordsAndKeysAreComplete(t *testing.T) {
 	seen := map[string]bool{}
 	for s := range Stage(stageCount) {
-		require.NotContains(t, s.String(), "unknown")
+		require.NotEmpty(t, s.String())
 		require.NotEmpty(t, s.Key())
 		require.False(t, seen[s.Key()], s.Key())
 		seen[s.Key()] = true
@@ -318,14 +307,12 @@ func TestWordsAndKeysAreComplete(t *testing.T) {
 		require.Equal(t, strings.HasPrefix(s.Key(), "wait_"), s.Waits(), s.Key())
 	}
 	for p := range Phase(phaseCount) {
-		require.NotContains(t, p.String(), "unknown")
+		require.NotEmpty(t, p.String())
 		require.NotEmpty(t, p.Key())
 	}
 	for r := range Resource(resourceCount) {
-		require.NotContains(t, r.String(), "unknown")
+		require.NotEmpty(t, r.String())
 	}
-	require.Equal(t, "unknown", Stage(200).Key())
-	require.Equal(t, "unknown", Phase(200).Key())
 	require.Less(t, stageCount, 1<<stageBits)
 }
 

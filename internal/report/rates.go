@@ -78,9 +78,16 @@ type Speeds struct {
 	Bytes, BytesAverage float64       // bytes per second that were read (restore: restored; check: verified)
 	Items, ItemsAverage float64       // objects per second that were dealt with
 	Left                time.Duration // estimated time to the end; negative if it cannot be estimated
-	WaitingFor          string        // what holds the job up most now; empty if nothing was going on
-	Limit               Resource      // the same
+	Limit               Resource      // what holds the job up most now
 	Stalled             []float64     // for each gate, the part of the last seconds in which the job slept
+}
+
+// WaitingFor names the limit in words; empty if nothing was going on.
+func (s *Speeds) WaitingFor() string {
+	if s.Limit == Nothing {
+		return ""
+	}
+	return s.Limit.String()
 }
 
 // Meter turns a series of snapshots into speeds. It is not safe for concurrent use; every reader has its own.
@@ -169,14 +176,12 @@ func (m *Meter) speeds(t *Totals, p Progress) Speeds {
 		}
 	}
 	s.BytesAverage, s.ItemsAverage = PerSecond(p.Moved, t.Running()), PerSecond(p.Objects, t.Running())
-	if r := LimitedBy(last.stages.Minus(first.stages), last.limited-first.limited, last.at-first.at); r != Nothing {
-		s.WaitingFor, s.Limit = r.String(), r
-	}
+	s.Limit = LimitedBy(last.stages.Minus(first.stages), last.limited-first.limited, last.at-first.at)
 	if s.Limit == Computing && len(s.Stalled) > 0 && slices.Max(s.Stalled) > 0.5 {
-		s.WaitingFor, s.Limit = "", Nothing // a sleeping worker uses no processor: the gates limit the job, as in StoodStill
+		s.Limit = Nothing // a sleeping worker uses no processor: the gates limit the job, as in StoodStill
 	}
 	if t.Outage.Why != "" {
-		s.WaitingFor, s.Limit, s.Left = Answer.String(), Answer, -1
+		s.Limit, s.Left = Answer, -1
 	}
 	if s.Limit == Repository && last.moved == first.moved && last.objects == first.objects {
 		s.Left = -1 // the repository may be away

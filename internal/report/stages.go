@@ -2,106 +2,75 @@ package report
 
 import "time"
 
+// words are what a stage or phase is called in JSON and by people, and which resource a stage uses or waits for.
+type words struct {
+	key, text string
+	on        Resource
+}
+
+func (s Stage) words() words {
+	return [stageCount]words{
+		Idle:       {"idle", "idle", Nothing},
+		Scan:       {"scan", "scanning", Finding},
+		Compare:    {"compare", "comparing with the parent", Finding},
+		Read:       {"read", "reading", Reading},
+		Chunk:      {"chunk", "chunking and hashing", Computing},
+		Compress:   {"compress", "compressing", Computing},
+		Seal:       {"seal", "encrypting", Computing},
+		Store:      {"store", "storing", Repository},
+		Encode:     {"encode", "writing trees", Computing},
+		Fetch:      {"fetch", "fetching", Repository},
+		Unpack:     {"unpack", "decrypting and unpacking", Computing},
+		Write:      {"write", "writing files", Writing},
+		Attrs:      {"attrs", "setting metadata", Writing},
+		WaitScan:   {"wait_scan", "waiting for scanning", Finding},
+		WaitRead:   {"wait_read", "waiting for reading", Reading},
+		WaitCPU:    {"wait_cpu", "waiting for computing", Computing},
+		WaitStore:  {"wait_store", "waiting for the repository", Repository},
+		WaitWrite:  {"wait_write", "waiting for writing", Writing},
+		WaitMemory: {"wait_memory", "waiting for memory", Memory},
+	}[s]
+}
+
+// Key is the name of the stage in JSON.
+func (s Stage) Key() string { return s.words().key }
+
 // String names the stage for people.
-func (s Stage) String() string {
-	switch s {
-	case Idle:
-		return "idle"
-	case Scan:
-		return "scanning"
-	case Compare:
-		return "comparing with the parent"
-	case Read:
-		return "reading"
-	case Chunk:
-		return "chunking and hashing"
-	case Compress:
-		return "compressing"
-	case Seal:
-		return "encrypting"
-	case Store:
-		return "storing"
-	case Encode:
-		return "writing trees"
-	case Fetch:
-		return "fetching"
-	case Unpack:
-		return "decrypting and unpacking"
-	case Write:
-		return "writing files"
-	case Attrs:
-		return "setting metadata"
-	case WaitScan:
-		return "waiting for scanning"
-	case WaitRead:
-		return "waiting for reading"
-	case WaitCPU:
-		return "waiting for computing"
-	case WaitStore:
-		return "waiting for the repository"
-	case WaitWrite:
-		return "waiting for writing"
-	case WaitMemory:
-		return "waiting for memory"
-	}
-	return "unknown stage"
+func (s Stage) String() string { return s.words().text }
+
+// Resource returns what the stage uses or waits for.
+func (s Stage) Resource() Resource { return s.words().on }
+
+func (p Phase) words() words {
+	return [phaseCount]words{
+		Opening:   {key: "opening", text: "opening the repository"},
+		Scanning:  {key: "scanning", text: "backing up"},
+		Uploading: {key: "uploading", text: "waiting for uploads"},
+		Saving:    {key: "saving", text: "saving the snapshot"},
+		Planning:  {key: "planning", text: "planning"},
+		Restoring: {key: "restoring", text: "restoring"},
+		Finishing: {key: "finishing", text: "setting metadata of directories"},
+		Checking:  {key: "checking", text: "checking structure"},
+		Verifying: {key: "verifying", text: "reading data back"},
+		Listing:   {key: "listing", text: "reading index and lists"},
+		Following: {key: "traversing", text: "following snapshots"},
+		Repacking: {key: "repacking", text: "repacking half-empty packs"},
+		Marking:   {key: "marking", text: "marking unneeded packs"},
+		Indexing:  {key: "indexing", text: "rewriting the index"},
+		Removing:  {key: "removing", text: "removing packs"},
+		Copying:   {key: "copying", text: "copying"},
+		Done:      {key: "done", text: "done"},
+	}[p]
 }
 
-func (p Phase) String() string {
-	switch p {
-	case Opening:
-		return "opening the repository"
-	case Scanning:
-		return "backing up"
-	case Uploading:
-		return "waiting for uploads"
-	case Saving:
-		return "saving the snapshot"
-	case Planning:
-		return "planning"
-	case Restoring:
-		return "restoring"
-	case Finishing:
-		return "setting metadata of directories"
-	case Checking:
-		return "checking structure"
-	case Verifying:
-		return "reading data back"
-	case Listing:
-		return "reading index and lists"
-	case Following:
-		return "following snapshots"
-	case Repacking:
-		return "repacking half-empty packs"
-	case Marking:
-		return "marking unneeded packs"
-	case Indexing:
-		return "rewriting the index"
-	case Removing:
-		return "removing packs"
-	case Copying:
-		return "copying"
-	case Done:
-		return "done"
-	}
-	return "unknown phase"
-}
+// Key is the name of the phase in JSON.
+func (p Phase) Key() string { return p.words().key }
 
-func (j Kind) String() string {
-	switch j {
-	case Backup:
-		return "backup"
-	case Restore:
-		return "restore"
-	case Check:
-		return "check"
-	case Prune:
-		return "prune"
-	case Copy:
-		return "copy"
-	}
-	return "unknown job"
-}
+// String names the phase for people.
+func (p Phase) String() string { return p.words().text }
+
+// String names the kind as JSON and people do.
+func (j Kind) String() string { return [...]string{"backup", "restore", "check", "prune", "copy"}[j] }
 
 // Moved says in a word what was done with the bytes that a job's speed is about: see Progress.Moved.
 func (t *Totals) Moved() string {
@@ -118,26 +87,6 @@ func (t *Totals) Moved() string {
 		return "copied"
 	}
 	return "read"
-}
-
-// Key is the name of the stage in JSON.
-func (s Stage) Key() string {
-	if int(s) >= stageCount {
-		return "unknown"
-	}
-	return [stageCount]string{"idle", "scan", "compare", "read", "chunk", "compress", "seal", "store", "encode",
-		"fetch", "unpack", "write", "attrs",
-		"wait_scan", "wait_read", "wait_cpu", "wait_store", "wait_write", "wait_memory"}[s]
-}
-
-// Key is the name of the phase in JSON.
-func (p Phase) Key() string {
-	if int(p) >= phaseCount {
-		return "unknown"
-	}
-	return [phaseCount]string{"opening", "scanning", "uploading", "saving", "planning", "restoring", "finishing",
-		"checking", "verifying", "listing", "traversing", "repacking", "marking", "indexing", "removing",
-		"copying", "done"}[p]
 }
 
 // Resource is what can limit a job. A stage uses one; waiting for it counts for it too.
@@ -159,46 +108,8 @@ const (
 
 // String completes "waiting mostly for: ".
 func (r Resource) String() string {
-	switch r {
-	case Nothing:
-		return "nothing"
-	case Finding:
-		return "scanning"
-	case Reading:
-		return "reading"
-	case Computing:
-		return "computing"
-	case Repository:
-		return "the repository"
-	case Writing:
-		return "writing"
-	case Memory:
-		return "memory"
-	case TransferLimit:
-		return "the transfer limit"
-	case Answer:
-		return "an answer of the target"
-	}
-	return "unknown resource"
-}
-
-// Resource returns what the stage uses or waits for.
-func (s Stage) Resource() Resource {
-	switch s {
-	case Scan, Compare, WaitScan:
-		return Finding
-	case Read, WaitRead:
-		return Reading
-	case Chunk, Compress, Seal, Encode, Unpack, WaitCPU:
-		return Computing
-	case Store, Fetch, WaitStore:
-		return Repository
-	case Write, Attrs, WaitWrite:
-		return Writing
-	case WaitMemory:
-		return Memory
-	}
-	return Nothing
+	return [resourceCount]string{"nothing", "scanning", "reading", "computing", "the repository", "writing", "memory",
+		"the transfer limit", "an answer of the target"}[r]
 }
 
 // Waits reports whether the stage waits for another worker.

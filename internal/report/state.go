@@ -1,19 +1,19 @@
 package report
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
 
-// WriteState writes what the job is doing at this moment: the figures of the progress view without estimates, and what
+// State describes what the job is doing at this moment: the figures of the progress view without estimates, and what
 // each worker is at. It is what a signal makes a running program print.
-func (l *Ledger) WriteState(w io.Writer) error {
+func (l *Ledger) State() string {
 	t := l.Snapshot()
 	p := t.Progress()
 	var b strings.Builder
@@ -47,10 +47,7 @@ func (l *Ledger) WriteState(w io.Writer) error {
 		}
 		b.WriteByte('\n')
 	}
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return fmt.Errorf("write state: %w", err)
-	}
-	return nil
+	return b.String()
 }
 
 // line is what the gate does now, and has done.
@@ -81,20 +78,17 @@ func (t *Totals) Details() []string {
 }
 
 // OnSignal writes the state to w whenever the process gets the platform's signal for it (SIGUSR1; on macOS also
-// SIGINFO, which is ctrl-T), until ctx ends. It returns once the signal is being listened to.
-func OnSignal(ctx context.Context, l *Ledger, w io.Writer) {
+// SIGINFO, which is ctrl-T), until stop is called.
+func OnSignal(l *Ledger, w io.Writer) (stop func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, stateSignals()...)
 	go func() {
-		defer signal.Stop(signals)
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-signals:
-				// A failed write must not disturb the job.
-				_ = l.WriteState(w)
-			}
+		for range signals {
+			_, _ = io.WriteString(w, l.State()) // a failed write must not disturb the job
 		}
 	}()
+	return sync.OnceFunc(func() {
+		signal.Stop(signals)
+		close(signals)
+	})
 }

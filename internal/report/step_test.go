@@ -72,14 +72,14 @@ func TestACheckOfTheStructureKnowsNoWhole(t *testing.T) {
 		var m Meter
 		l.Phase(Checking)
 		for i := range uint64(10) {
-			l.ExpectExactly(100*i+110, 0)
+			l.Expect(Expected{Objects: 100*i + 110, Exact: true})
 			l.Objects.Verified.Add(100)
 			time.Sleep(time.Second)
 			totals := l.Snapshot()
 			require.Zero(t, totals.Progress().Ratio())
 			require.Negative(t, m.Observe(&totals).Left)
 		}
-		l.ExpectExactly(1100, 5000)
+		l.Expect(Expected{Objects: 1100, Bytes: 5000, Exact: true})
 		l.Phase(Verifying)
 		l.Bytes.Verified.Add(1000)
 		totals := l.Snapshot()

@@ -2,13 +2,12 @@ package output
 
 import (
 	"fmt"
-	"io"
-	"strings"
-	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/prune"
+	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
 	"github.com/tidemark-backup/tidemark/internal/rules"
 )
 
@@ -27,35 +26,26 @@ const (
 type Analysis struct {
 	*prune.Analysis
 	About       About
-	Of, Besides []Snapshot
+	Of, Besides []repo.Listed
 	Rules       *rules.Set    // of --exclude; nil: none
 	Plan        *prune.Result // of OnlyNamed: of a prune without Of
 }
 
 // Text writes the sum, and the files and folders that have most of it.
-func (s *Analysis) Text(w io.Writer) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s\n", human.Size(s.Stored), s.lead())
+func (s *Analysis) Text(w *show.Page) {
+	fmt.Fprintf(w, "%s %s\n", human.Size(s.Stored), s.lead())
 	if len(s.Rows) > 0 {
-		b.WriteString("\n")
-		if _, err := io.WriteString(w, b.String()); err != nil {
-			return err
-		}
-		if err := s.table(w); err != nil {
-			return err
-		}
-		b.Reset()
+		w.WriteString("\n")
+		s.table(w)
 	}
 	if s.Plan != nil {
-		fmt.Fprintf(&b, "\nforget and prune would free %s of %s,\nand leave %s unused in packs that are mostly needed\n",
+		fmt.Fprintf(w, "\nforget and prune would free %s of %s,\nand leave %s unused in packs that are mostly needed\n",
 			human.Size(uint64(max(0, s.Plan.Freed))), human.Size(s.Plan.Before.Bytes), human.Size(s.Plan.Unused))
 	}
-	b.WriteString("\nSizes are as stored. A folder does not include what has a line of its own.\n")
-	_, err := io.WriteString(w, b.String())
-	return err
+	w.WriteString("\nSizes are as stored. A folder does not include what has a line of its own.\n")
 }
 
-func (s *Analysis) table(w io.Writer) error {
+func (s *Analysis) table(w *show.Page) {
 	shares := make([]float64, len(s.Rows))
 	for i := range s.Rows {
 		shares[i] = float64(s.Rows[i].Bytes)
@@ -64,7 +54,7 @@ func (s *Analysis) table(w io.Writer) error {
 	for i, share := range human.Percentages(shares) {
 		t.add(human.Size(s.Rows[i].Bytes), share+" %", human.Printable(s.Rows[i].Path))
 	}
-	return t.write(w)
+	t.write(w)
 }
 
 // lead says what the sum is.
@@ -86,10 +76,9 @@ func (s *Analysis) lead() string {
 }
 
 // named names one snapshot, or counts several.
-func named(list []Snapshot) string {
+func named(list []repo.Listed) string {
 	if len(list) == 1 {
-		sn := list[0].Snapshot
-		return fmt.Sprintf("snapshot %s of %s", list[0].ID.Short(), time.Unix(sn.Time.Sec, 0).Format(time.DateTime))
+		return fmt.Sprintf("snapshot %s of %s", list[0].ID.Short(), stamp(list[0].Snapshot.Time))
 	}
 	return human.Plural(uint64(len(list)), "snapshot")
 }
@@ -107,7 +96,7 @@ func (s *Analysis) Events() []any {
 	return []any{e}
 }
 
-func ids(list []Snapshot) []string {
+func ids(list []repo.Listed) []string {
 	out := make([]string, len(list))
 	for i := range list {
 		out[i] = list[i].ID.String()

@@ -2,12 +2,11 @@ package output
 
 import (
 	"fmt"
-	"io"
-	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/caches"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
 )
 
 // Cache is a cache folder and what became of it.
@@ -27,7 +26,7 @@ type Caches struct {
 }
 
 // Text writes a table and the sum.
-func (c *Caches) Text(w io.Writer) error {
+func (c *Caches) Text(w *show.Page) {
 	t := table{head: []string{"Repository", "Last used", "Location~", "Size>", ""}}
 	var bytes, freed, removed, old uint64
 	for i := range c.List {
@@ -53,12 +52,10 @@ func (c *Caches) Text(w io.Writer) error {
 		if location == "" {
 			location = "?"
 		}
-		t.add(one.Repository[:8], one.Used.Local().Format(time.DateTime), location, human.Size(size), note)
+		t.add(one.Repository[:8], day(one.Used), location, human.Size(size), note)
 	}
 	if len(c.List) > 0 {
-		if err := t.write(w); err != nil {
-			return err
-		}
+		t.write(w)
 	}
 	text := fmt.Sprintf("%s in %s, %s", human.Plural(uint64(len(c.List)), "cache"), human.Printable(c.Dir),
 		human.Size(bytes))
@@ -68,8 +65,7 @@ func (c *Caches) Text(w io.Writer) error {
 	case old > 0:
 		text += fmt.Sprintf("; old: %d ('tidemark cache --cleanup' removes them)", old)
 	}
-	_, err := fmt.Fprintln(w, text)
-	return err
+	fmt.Fprintln(w, text)
 }
 
 // Events returns a record for each cache.

@@ -2,7 +2,6 @@ package output
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -17,30 +16,24 @@ import (
 type Problem struct{ *check.Problem }
 
 // Text writes what is damaged, who needs it and what to do.
-func (p *Problem) Text(w io.Writer) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %v\n", p.Object, p.Err)
+func (p *Problem) Text(w *show.Page) {
+	fmt.Fprintf(w, "%s: %v\n", p.Object, p.Err)
 	if len(p.Snapshots) > 0 {
-		fmt.Fprintf(&b, "  needed by %s %s\n", plain(len(p.Snapshots), "snapshot"), strings.Join(p.Snapshots, ", "))
+		noun := "snapshot"
+		if len(p.Snapshots) > 1 {
+			noun += "s"
+		}
+		fmt.Fprintf(w, "  needed by %s %s\n", noun, strings.Join(p.Snapshots, ", "))
 	}
 	for _, path := range p.Paths {
-		fmt.Fprintf(&b, "  lost: %s\n", human.Printable(path))
+		fmt.Fprintf(w, "  lost: %s\n", human.Printable(path))
 	}
 	if p.More > 0 {
-		fmt.Fprintf(&b, "  and %s\n", human.Plural(p.More, "more path"))
+		fmt.Fprintf(w, "  and %s\n", human.Plural(p.More, "more path"))
 	}
 	if p.Advice != "" {
-		fmt.Fprintf(&b, "  %s\n", p.Advice)
+		fmt.Fprintf(w, "  %s\n", p.Advice)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-func plain(n int, noun string) string {
-	if n == 1 {
-		return noun
-	}
-	return noun + "s"
 }
 
 // Finding is the event of a problem: an error event with more fields.
@@ -87,31 +80,21 @@ type Check struct {
 func (c *Check) problems() uint64 { return uint64(len(c.Result.Problems)) + c.Result.More }
 
 // Text writes the verdict and the report. An incomplete check has no verdict.
-func (c *Check) Text(w io.Writer) error {
+func (c *Check) Text(w *show.Page) {
 	t := c.Ledger.Snapshot()
 	t.Failures = c.problems()
-	lead := c.verdict()
+	s := show.Short{Lead: c.verdict()}
 	known := c.Result.Proven
 	known.Damage.Problems = c.problems()
-	proven := provenText(&known)
-	if c.Halfway {
-		proven = ""
+	if proven := provenText(&known); proven != "" && !c.Halfway {
+		s.Facts = []string{proven}
 	}
 	if !c.Full {
-		s := show.Short{Lead: lead}
-		if proven != "" {
-			s.Facts = []string{proven}
-		}
-		return show.WriteShort(w, c.Ledger, &t, s)
+		show.WriteShort(w, c.Ledger, &t, s)
+		return
 	}
-	if err := writeSession(w, &t); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(w, "\n%s\n", lead)
-	if proven != "" && err == nil {
-		_, err = fmt.Fprintln(w, proven)
-	}
-	return err
+	writeSession(w, &t)
+	fmt.Fprintf(w, "\n%s\n", strings.Join(append([]string{s.Lead}, s.Facts...), "\n"))
 }
 
 func (c *Check) verdict() string {

@@ -2,7 +2,6 @@ package output
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/tidemark-backup/tidemark/internal/copy"
 	"github.com/tidemark-backup/tidemark/internal/report"
@@ -14,44 +13,37 @@ import (
 
 // CopiedSnapshot is what became of one snapshot that was to be copied.
 type CopiedSnapshot struct {
-	copy.Snapshot
-	DryRun bool
+	Of       copy.Snapshot `json:"-"`
+	DryRun   bool          `json:"dry_run,omitempty"`
+	ID       format.ID     `json:"snapshot_id,omitzero"` // ID of the copy
+	Original format.ID     `json:"original"`             // source snapshot
+	There    bool          `json:"already_copied"`       // true if copied earlier
+	Error    string        `json:"error,omitempty"`      // data lost in the source; not copied
 }
 
 // Text writes a line.
-func (c *CopiedSnapshot) Text(w io.Writer) error {
-	what := c.Source.ID.Short() + " of " + printableList(c.Source.Snapshot.Sources, ", ") + " at " +
-		stamp(c.Source.Snapshot.Time)
-	var err error
+func (c *CopiedSnapshot) Text(w *show.Page) {
+	what := c.Of.Source.ID.Short() + " of " + printableList(c.Of.Source.Snapshot.Sources, ", ") + " at " +
+		stamp(c.Of.Source.Snapshot.Time)
 	switch {
-	case c.Err != nil:
-		_, err = fmt.Fprintf(w, "failed  %s: %v\n", what, c.Err)
-	case c.There:
-		_, err = fmt.Fprintf(w, "skipped %s is %s\n", what, c.Copy.Short())
+	case c.Of.Err != nil:
+		fmt.Fprintf(w, "failed  %s: %v\n", what, c.Of.Err)
+	case c.Of.There:
+		fmt.Fprintf(w, "skipped %s is %s\n", what, c.Of.Copy.Short())
 	case c.DryRun:
-		_, err = fmt.Fprintf(w, "would copy %s\n", what)
+		fmt.Fprintf(w, "would copy %s\n", what)
 	default:
-		_, err = fmt.Fprintf(w, "copied  %s is %s\n", what, c.Copy.Short())
+		fmt.Fprintf(w, "copied  %s is %s\n", what, c.Of.Copy.Short())
 	}
-	return err
 }
 
 // Events returns its record.
 func (c *CopiedSnapshot) Events() []any {
-	e := &Copy{DryRun: c.DryRun, ID: c.Copy, Original: c.Source.ID, There: c.There}
-	if c.Err != nil {
-		e.Error = c.Err.Error()
+	c.ID, c.Original, c.There = c.Of.Copy, c.Of.Source.ID, c.Of.There
+	if c.Of.Err != nil {
+		c.Error = c.Of.Err.Error()
 	}
-	return []any{event.Of("copied", e)}
-}
-
-// Copy is the record of a CopiedSnapshot.
-type Copy struct {
-	DryRun   bool      `json:"dry_run,omitempty"`
-	ID       format.ID `json:"snapshot_id,omitzero"` // ID of the copy
-	Original format.ID `json:"original"`             // source snapshot
-	There    bool      `json:"already_copied"`       // true if copied earlier
-	Error    string    `json:"error,omitempty"`      // data lost in the source; not copied
+	return []any{event.Of("copied", c)}
 }
 
 // Copied ends a copy.
@@ -64,26 +56,23 @@ type Copied struct {
 }
 
 // Text writes the sums.
-func (c *Copied) Text(w io.Writer) error {
+func (c *Copied) Text(w *show.Page) {
 	r, t := c.Result, c.Ledger.Snapshot()
 	fmt.Fprintf(w, "%s: %s; copied earlier: %d; failed: %d\n", would(c.DryRun, "copied"),
-		human.Plural(r.Copied, "snapshot"), r.There,
-		r.Failed)
+		human.Plural(r.Copied, "snapshot"), r.There, r.Failed)
 	if r.SameKey {
 		fmt.Fprintln(w, "the repositories have the same master key: data kept its IDs")
 	} else {
-		fmt.Fprintln(w, show.Prose(w,
-			"the repositories have different master keys: data got new IDs, and chunks are the same"))
+		fmt.Fprintln(w, w.Prose("the repositories have different master keys: data got new IDs, and chunks are the same"))
 	}
 	if c.DryRun {
-		return nil
+		return
 	}
-	_, err := fmt.Fprintf(w, "stored: %s of file data with %s, %s of trees; the repository grew by %s\n",
+	fmt.Fprintf(w, "stored: %s of file data with %s, %s of trees; the repository grew by %s\n",
 		human.Plural(r.Blobs, "chunk"), human.Size(r.BlobBytes), human.Plural(r.Trees, "page"), human.Size(r.BytesStored))
-	if err != nil || !c.Full {
-		return err
+	if c.Full {
+		writeSession(w, &t)
 	}
-	return writeSession(w, &t)
 }
 
 // Events returns the summary.

@@ -2,7 +2,6 @@ package output
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
@@ -15,13 +14,12 @@ import (
 type Change struct{ browse.Change }
 
 // Text writes the status and the path, a directory with a slash.
-func (c *Change) Text(w io.Writer) error {
+func (c *Change) Text(w *show.Page) {
 	path := human.Printable(c.Exact())
 	if n := c.New; n != nil && n.Type == tree.Dir || n == nil && c.Old.Type == tree.Dir {
 		path += "/"
 	}
-	_, err := fmt.Fprintf(w, "%-4s %s\n", c.Status, path)
-	return err
+	fmt.Fprintf(w, "%-4s %s\n", c.Status, path)
 }
 
 // Events returns the change record.
@@ -36,26 +34,21 @@ type DiffStats struct {
 }
 
 // Text writes the totals of what was added and removed.
-func (d *DiffStats) Text(w io.Writer) error {
+func (d *DiffStats) Text(w *show.Page) {
 	s := &d.DiffStats
-	_, err := fmt.Fprintf(w, "\n%-8s  %12s  %12s  %12s  %12s\n", "", "files", "directories", "others", "data")
+	fmt.Fprintf(w, "\n%-8s  %12s  %12s  %12s  %12s\n", "", "files", "directories", "others", "data")
 	for _, side := range []struct {
 		name string
 		s    browse.Side
 	}{{"added", s.Added}, {"removed", s.Removed}} {
-		if err == nil {
-			_, err = fmt.Fprintf(w, "%-8s  %12s  %12s  %12s  %12s\n", side.name, human.Count(side.s.Files),
-				human.Count(side.s.Dirs), human.Count(side.s.Others), human.Size(side.s.Bytes))
-		}
+		fmt.Fprintf(w, "%-8s  %12s  %12s  %12s  %12s\n", side.name, human.Count(side.s.Files),
+			human.Count(side.s.Dirs), human.Count(side.s.Others), human.Size(side.s.Bytes))
 	}
 	data := "chunks and trees that only one side needs, each counted once (after deduplication), before compression"
 	if d.Live {
 		data = "sizes of the files that were added, removed or changed"
 	}
-	if err == nil {
-		_, err = fmt.Fprintf(w, "%-8s  %12s\n\n%s\n", "changed", human.Count(s.Changed), show.Prose(w, "data: "+data))
-	}
-	return err
+	fmt.Fprintf(w, "%-8s  %12s\n\n%s\n", "changed", human.Count(s.Changed), w.Prose("data: "+data))
 }
 
 // Events returns the statistics record.

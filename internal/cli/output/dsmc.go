@@ -2,12 +2,12 @@ package output
 
 import (
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
@@ -31,22 +31,17 @@ func NewFileVersion(v *browse.Version, stored time.Time, layout string) *FileVer
 }
 
 // Text writes one line.
-func (v *FileVersion) Text(w io.Writer) error {
+func (v *FileVersion) Text(w *show.Page) {
 	if v.First {
-		_, err := fmt.Fprintf(w, "%13s     %-25s  %-19s  %s %s\n%13s     %-25s  %-19s  %s %s\n", "Size", "Backup Date",
-			"Mgmt Class",
-			"A/I", "File", "----", "-----------", "----------", "---", "----")
-		if err != nil {
-			return err
-		}
+		fmt.Fprintf(w, "%13s     %-25s  %-19s  %s %s\n%13s     %-25s  %-19s  %s %s\n", "Size", "Backup Date",
+			"Mgmt Class", "A/I", "File", "----", "-----------", "----------", "---", "----")
 	}
 	state := "I"
 	if v.Active {
 		state = "A"
 	}
-	_, err := fmt.Fprintf(w, "%13s  B  %-25s  %-19s   %s  %s\n", human.Count(v.Size),
+	fmt.Fprintf(w, "%13s  B  %-25s  %-19s   %s  %s\n", human.Count(v.Size),
 		v.Stored.Format(v.Layout+" 15:04:05"), "DEFAULT", state, human.Printable(v.Exact()))
-	return err
 }
 
 // Events returns the record.
@@ -67,20 +62,13 @@ type FileSpaces struct {
 }
 
 // Text writes a table.
-func (f *FileSpaces) Text(w io.Writer) error {
-	if _, err := fmt.Fprintf(w, "%3s     %-22s  %-8s  %s\n%3s     %-22s  %-8s  %s\n", "#", "Last Incr Date", "Type",
-		"File Space Name",
-		"---", "--------------", "----", "---------------"); err != nil {
-		return err
-	}
+func (f *FileSpaces) Text(w *show.Page) {
+	fmt.Fprintf(w, "%3s     %-22s  %-8s  %s\n%3s     %-22s  %-8s  %s\n", "#", "Last Incr Date", "Type",
+		"File Space Name", "---", "--------------", "----", "---------------")
 	for i, s := range f.List {
-		_, err := fmt.Fprintf(w, "%3d     %-22s  %-8s  %s\n", i+1, s.Last.Format(f.Layout+" 15:04:05"), s.Type,
+		fmt.Fprintf(w, "%3d     %-22s  %-8s  %s\n", i+1, s.Last.Format(f.Layout+" 15:04:05"), s.Type,
 			human.Printable(s.Exact()))
-		if err != nil {
-			return err
-		}
 	}
-	return nil
 }
 
 // Events returns a record for each.
@@ -101,12 +89,11 @@ type Session struct {
 }
 
 // Text writes a line for each field.
-func (s *Session) Text(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "Session Information\n\n  Server Name.............: %s\n  Server Type.............: "+
-		"tidemark repository\n"+
-		"  Node Name...............: %s\n  User Name...............: %s\n  Client Version..........: %s\n",
+func (s *Session) Text(w *show.Page) {
+	fmt.Fprintf(w, "Session Information\n\n  Server Name.............: %s\n  Server Type.............: "+
+		"tidemark repository\n  Node Name...............: %s\n  User Name...............: %s\n"+
+		"  Client Version..........: %s\n",
 		human.Printable(s.Server), human.Printable(s.Node), human.Printable(s.User), s.Version)
-	return err
 }
 
 // Events returns the record.

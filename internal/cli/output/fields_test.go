@@ -77,15 +77,15 @@ func TestEveryFieldIsDocumentedAndNoOther(t *testing.T) {
 		"summary of a restore":             Restore{},
 		"summary of a check":               Check{},
 		"summary of a prune":               Pruned{},
-		"copied":                           Copy{},
+		"copied":                           CopiedSnapshot{},
 		"drill":                            Drilled{},
 		"last_verified":                    proofs.Summary{},
 		"summary of a copy":                Copied{},
 		"lost":                             repair.Loss{},
 		"reread":                           backup.Reread{},
-		"changed":                          event.ChangedSnapshot{},
+		"changed":                          ChangedSnapshot{},
 		"excluded":                         rewrite.Excluded{},
-		"summary of a tag or rewrite":      event.RewriteSummary{},
+		"summary of a tag or rewrite":      Rewritten{},
 		"summary of a repair of the index": RepairedIndex{},
 		"summary of a repair of packs":     RepairedPacks{},
 		"salvaged":                         repair.Salvaged{},
@@ -103,7 +103,7 @@ func TestEveryFieldIsDocumentedAndNoOther(t *testing.T) {
 		"filespace":                        FileSpace{},
 		"session":                          Session{},
 		"option_file":                      optionfile.File{},
-		"setup":                            event.Setup{},
+		"setup":                            Setup{},
 		"statistics":                       DiffStats{},
 		"stats":                            event.Statistics{},
 		"Costs of runs":                    event.RunCost{},
@@ -179,7 +179,7 @@ func TestSummaries(t *testing.T) {
 	}
 	require.NotContains(t, got, "dry_run")
 
-	require.NotContains(t, encode(t, (&Backup{DryRun: true}).summary(totals)), "snapshot_id")
+	require.NotContains(t, encode(t, (&Backup{}).summary(totals)), "snapshot_id")
 	l := report.NewJob(report.Restore, time.Now)
 	l.Note("a", "set", os.ErrPermission)
 	require.Contains(t, encode(t, (&Restore{Ledger: l}).Events()[0]), `"remark_count":1`)

@@ -2,7 +2,6 @@ package output
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/forget"
@@ -44,14 +43,14 @@ func (f *Forgotten) Drop() (drop []repo.Listed) {
 }
 
 // Text writes a table for each group: what stays and why, and what goes.
-func (f *Forgotten) Text(w io.Writer) error {
+func (f *Forgotten) Text(w *show.Page) {
 	dropped, kept := uint64(0), uint64(0)
 	for _, g := range f.Groups {
 		if g.Heading != "" {
-			fmt.Fprintln(w, show.Prose(w, g.Heading))
+			fmt.Fprintln(w, w.Prose(g.Heading))
 		}
 		if g.Waits != "" {
-			fmt.Fprintln(w, show.Prose(w, "waits: nothing is removed, since "+g.Waits))
+			fmt.Fprintln(w, w.Prose("waits: nothing is removed, since "+g.Waits))
 		}
 		t := table{head: []string{"", "ID", "Time", "Host~", "Tags~", "Reasons|"}}
 		for _, v := range g.Verdicts {
@@ -70,30 +69,24 @@ func (f *Forgotten) Text(w io.Writer) error {
 				continue
 			}
 			t.add(word, v.ID.Short(), stamp(v.Snapshot.Time), human.Printable(v.Snapshot.Host),
-				printableList(v.Snapshot.Tags, ","),
-				strings.Join(v.Reasons, ", "))
+				printableList(v.Snapshot.Tags, ","), strings.Join(v.Reasons, ", "))
 		}
 		if len(g.Verdicts) > 0 {
-			if err := t.write(w); err != nil {
-				return err
-			}
+			t.write(w)
 		}
 	}
-	_, err := fmt.Fprintf(w, "%s: %s", would(f.DryRun, "removed"), human.Plural(dropped, "snapshot"))
-	if err == nil && !f.Named {
-		_, err = fmt.Fprintf(w, "; kept: %d", kept)
+	fmt.Fprintf(w, "%s: %s", would(f.DryRun, "removed"), human.Plural(dropped, "snapshot"))
+	if !f.Named {
+		fmt.Fprintf(w, "; kept: %d", kept)
 	}
-	if err == nil {
-		_, err = fmt.Fprintln(w)
-	}
+	fmt.Fprintln(w)
 	switch {
-	case err != nil || dropped == 0 || f.DryRun:
+	case dropped == 0 || f.DryRun:
 	case !f.Undo:
-		_, err = fmt.Fprintln(w, "they cannot be brought back, since the disk is full")
+		fmt.Fprintln(w, "they cannot be brought back, since the disk is full")
 	case !f.Prune:
-		_, err = fmt.Fprintln(w, show.Prose(w, "'tidemark forget --undo ID' brings one back until a prune removes its data"))
+		fmt.Fprintln(w, w.Prose("'tidemark forget --undo ID' brings one back until a prune removes its data"))
 	}
-	return err
 }
 
 // failed reports whether a snapshot that was to go is still there.
@@ -126,10 +119,7 @@ func (f *Forgotten) Events() []any {
 			if s := v.Snapshot; s != nil {
 				j.Host, j.Time = s.Host, s.Time.Std().Format("2006-01-02T15:04:05.999999999Z07:00")
 				j.Tags = append(j.Tags, s.Tags...)
-				for _, path := range s.Sources {
-					text, _ := event.Escape(path)
-					j.Paths = append(j.Paths, text)
-				}
+				j.Paths = event.Paths(s.Sources)
 			}
 			all = append(all, j)
 		}

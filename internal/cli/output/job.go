@@ -2,7 +2,6 @@ package output
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -23,14 +22,14 @@ type DefinedJobs struct {
 }
 
 // Text writes a table.
-func (d *DefinedJobs) Text(w io.Writer) error {
+func (d *DefinedJobs) Text(w *show.Page) {
 	if len(d.List)+len(d.Invalid) == 0 {
 		where := "there is no option file"
 		if d.File != "" {
 			where = "there is no job in " + human.Printable(d.File)
 		}
-		_, err := fmt.Fprintf(w, "%s: 'tidemark job add' makes one\n", where)
-		return err
+		fmt.Fprintf(w, "%s: 'tidemark job add' makes one\n", where)
+		return
 	}
 	t := table{head: []string{"Job", "Schedule", "Next", "Repository~", "Sources~"}}
 	for _, j := range d.List {
@@ -41,17 +40,12 @@ func (d *DefinedJobs) Text(w io.Writer) error {
 		t.add(j.Name, human.Printable(j.Schedule.String()), next, human.Printable(j.Repository),
 			human.Printable(strings.Join(j.Sources, " ")))
 	}
-	if err := t.write(w); err != nil {
-		return err
-	}
+	t.write(w)
 	for _, one := range d.Invalid {
 		text := human.Printable(one.Name) + ": invalid: " + oneLine(one.Err.Error())
-		if _, err := fmt.Fprintln(w, show.Prose(w, text)); err != nil {
-			return err
-		}
+		fmt.Fprintln(w, w.Prose(text))
 	}
-	_, err := fmt.Fprintf(w, "\noption file: %s\n", human.Printable(d.File))
-	return err
+	fmt.Fprintf(w, "\noption file: %s\n", human.Printable(d.File))
 }
 
 // Events returns a record for each job.
@@ -83,29 +77,20 @@ type DefinedJob struct {
 const shownTimes = 5
 
 // Text writes the job, its next times, and its options.
-func (d *DefinedJob) Text(w io.Writer) error {
-	var next, sources []string
+func (d *DefinedJob) Text(w *show.Page) {
+	var next []string
 	for _, at := range nextTimes(d.Job, d.Now, shownTimes) {
 		next = append(next, at.Format(dateMinute+" Mon -0700"))
 	}
 	if len(next) == 0 {
 		next = []string{"none; start it by hand"}
 	}
-	for _, source := range d.Sources {
-		sources = append(sources, human.Printable(source))
-	}
 	const indent = "\n              "
-	if _, err := fmt.Fprintf(w, "job %s\n  schedule    %s\n  next        %s\n  sources     %s\n  repository  %s\n  "+
+	fmt.Fprintf(w, "job %s\n  schedule    %s\n  next        %s\n  sources     %s\n  repository  %s\n  "+
 		"options     %s\n\n", d.Name,
-		human.Printable(d.Schedule.String()), strings.Join(next, indent), strings.Join(sources, indent),
-		human.Printable(d.Repository), human.Printable(d.File)); err != nil {
-		return err
-	}
-	t := table{head: []string{"Option", "Value|", "From~"}}
-	for _, one := range shownOptions(d.Spec) {
-		t.add(one.Name, human.Printable(one.Value), human.Printable(one.Origin))
-	}
-	return t.write(w)
+		human.Printable(d.Schedule.String()), strings.Join(next, indent), printableList(d.Sources, indent),
+		human.Printable(d.Repository), human.Printable(d.File))
+	writeOptions(w, shownOptions(d.Spec))
 }
 
 // Events returns the record.

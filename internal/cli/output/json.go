@@ -57,18 +57,25 @@ func (j *JSON) Watch(ctx context.Context, l *report.Ledger) func() {
 	l.OnIssue(func(i report.Issue) {
 		_ = j.out.Write(event.NewError(job, i)) // the writer remembers its first error, which the summary meets
 	})
-	signals, cancel := context.WithCancel(ctx)
-	report.OnSignal(signals, l, j.raw)
-	stop := func() {}
+	silence, stop := report.OnSignal(l, j.raw), func() {}
 	if !j.quiet {
-		stop = show.Start(ctx, func(ctx context.Context) { event.RunStatus(ctx, l, j.out, show.StatusEvery) })
+		stop = show.Start(ctx, func(ctx context.Context) { show.Repeat(ctx, show.StatusEvery, nil, j.status(l)) })
 	}
-	return func() { cancel(); stop() }
+	return func() { silence(); stop() }
+}
+
+// status returns a function that writes a status event. As for issues, a write error is left to the summary.
+func (j *JSON) status(l *report.Ledger) func() {
+	var m report.Meter
+	return func() {
+		t := l.Snapshot()
+		_ = j.out.Write(event.NewStatus(&t, m.Observe(&t), l.CurrentPaths()))
+	}
 }
 
 // Fail writes the exit_error event.
 func (j *JSON) Fail(code int, text string, full bool) {
-	e := event.NewExit(code, address.Mask(text))
+	e := &event.Exit{Type: "exit_error", Code: code, Message: address.Mask(text)}
 	if full {
 		e.Reason = event.NoSpace
 	}

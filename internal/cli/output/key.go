@@ -2,12 +2,13 @@ package output
 
 import (
 	"fmt"
-	"io"
+	"strings"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 )
@@ -16,7 +17,7 @@ import (
 type Keys struct{ Slots []repo.Slot }
 
 // Text writes a table; a star marks the key in use.
-func (k *Keys) Text(w io.Writer) error {
+func (k *Keys) Text(w *show.Page) {
 	t := table{head: []string{"", "ID", "Kind", "Made by~", "Made"}}
 	for _, s := range k.Slots {
 		star := ""
@@ -30,7 +31,7 @@ func (k *Keys) Text(w io.Writer) error {
 		t.add(star, s.ID.Short(), s.Slot.Method.String(), human.Printable(s.Slot.Label),
 			time.Unix(s.Slot.Created, 0).Format("2006-01-02 15:04:05"))
 	}
-	return t.write(w)
+	t.write(w)
 }
 
 // Events returns a record for each slot that can be read.
@@ -64,10 +65,81 @@ type KeyChange struct {
 }
 
 // Text writes one line.
-func (k *KeyChange) Text(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "key %s %s\n", k.ID.Short(), k.Change)
-	return err
+func (k *KeyChange) Text(w *show.Page) {
+	fmt.Fprintf(w, "key %s %s\n", k.ID.Short(), k.Change)
 }
 
 // Events returns the record.
 func (k *KeyChange) Events() []any { return []any{event.Of("key_change", k)} }
+
+// Created is a new repository.
+type Created struct {
+	ID          string `json:"id"`                     // 32 digits
+	Place       string `json:"repository"`             // location
+	RecoveryKey string `json:"recovery_key,omitempty"` // shown only here
+	KeyFile     string `json:"-"`                      // of this machine; "" for none
+}
+
+// Text writes where it is.
+func (c *Created) Text(w *show.Page) {
+	fmt.Fprintf(w, "repository %s created at %s\n", c.ID[:8], human.Printable(c.Place))
+	if c.KeyFile != "" {
+		fmt.Fprintf(w, "key file of this machine: %s\n", human.Printable(c.KeyFile))
+	}
+}
+
+// Events returns the record with the recovery key: nothing else shows it to a script.
+func (c *Created) Events() []any {
+	shown := *c
+	shown.Place, _ = event.Escape(c.Place)
+	return []any{event.Of("initialized", &shown)}
+}
+
+// Block sets the recovery key off from everything around it.
+func (c *Created) Block() string { return recoveryBlock(c.RecoveryKey) }
+
+func recoveryBlock(key string) string {
+	rule := strings.Repeat("=", 72)
+	return fmt.Sprintf(`
+%s
+ RECOVERY KEY, shown only once:
+
+     %s
+
+ It opens the repository on any machine, like a passphrase. Write it down
+ or print it, and store it away from this computer: without a key the
+ backups cannot be read, and no new key can be made.
+%s
+
+`, rule, key, rule)
+}
+
+// Recovery is a recovery key that took the place of earlier ones.
+type Recovery struct {
+	ID  string `json:"repository_id"`
+	Key string `json:"recovery_key"`
+}
+
+// Text reports the change.
+func (r *Recovery) Text(w *show.Page) {
+	fmt.Fprintln(w, "new recovery key created; earlier recovery keys no longer open the repository")
+}
+
+// Events returns a record with the key.
+func (r *Recovery) Events() []any { return []any{event.Of("recovery_key", r)} }
+
+// Block sets the key off.
+func (r *Recovery) Block() string { return recoveryBlock(r.Key) }
+
+// Confirmed is a recovery key whose owner proved to have it.
+type Confirmed struct {
+	ID string `json:"repository_id"`
+}
+
+// Text reports it.
+func (c *Confirmed) Text(w *show.Page) {
+	fmt.Fprintln(w, "recovery key confirmed")
+}
+
+// Events returns the record.
+func (c *Confirmed) Events() []any { return []any{event.Of("recovery_confirmed", c)} }

@@ -2,7 +2,6 @@ package output
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/record"
@@ -11,19 +10,16 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/show"
 )
 
-const logTime = "2006-01-02 15:04:05"
-
 // LogLine is a line of the service's log.
 type LogLine struct{ event.Log }
 
 // Text writes time, job and text.
-func (l *LogLine) Text(w io.Writer) error {
+func (l *LogLine) Text(w *show.Page) {
 	text := human.Harmless(l.Log.Text)
 	if l.Job != "" {
 		text = human.Printable(l.Job) + ": " + text
 	}
-	_, err := fmt.Fprintln(w, show.Prose(w, l.Time.Local().Format(logTime)+" "+text))
-	return err
+	fmt.Fprintln(w, w.Prose(day(l.Time)+" "+text))
 }
 
 // Events returns the line.
@@ -33,13 +29,12 @@ func (l *LogLine) Events() []any { return []any{&l.Log} }
 type FailedObject struct{ event.Error }
 
 // Text writes path, operation and cause.
-func (o *FailedObject) Text(w io.Writer) error {
+func (o *FailedObject) Text(w *show.Page) {
 	item := ""
 	if o.Item != "" {
 		item = human.Printable(o.Item) + ": "
 	}
-	_, err := fmt.Fprintf(w, "%s%s: %s\n", item, human.Printable(o.Op), human.Harmless(o.Error.Error.Text))
-	return err
+	fmt.Fprintf(w, "%s%s: %s\n", item, human.Printable(o.Op), human.Harmless(o.Error.Error.Text))
 }
 
 // Events returns the object as the step printed it.
@@ -52,13 +47,13 @@ const wideLog = 120
 type Runs struct{ List []event.Run }
 
 // Text writes a table.
-func (r *Runs) Text(w io.Writer) error {
+func (r *Runs) Text(w *show.Page) {
 	if len(r.List) == 0 {
-		_, err := io.WriteString(w, "no run is recorded\n")
-		return err
+		fmt.Fprintln(w, "no run is recorded")
+		return
 	}
 	t := table{head: []string{"Start", "Job~", "Trigger", "Outcome", "Took>", "Files>", "Read>", "Stored>", "Message|"}}
-	narrow := show.Width(w) > 0 && show.Width(w) < wideLog
+	narrow := w.Width > 0 && w.Width < wideLog
 	if narrow {
 		t.head = []string{"Start", "Job~", "Outcome", "Took>", "Stored>", "Message|"}
 	}
@@ -66,15 +61,16 @@ func (r *Runs) Text(w io.Writer) error {
 		run := &r.List[i]
 		files, read, stored := "", "", ""
 		for k := range run.Steps {
-			if f, ok := record.FiguresOf(&run.Steps[k]); ok {
-				files, read, stored = human.Count(f.Files), human.Size(f.Read), human.Size(f.Stored)
+			if sum := record.BackupOf(&run.Steps[k]); sum != nil {
+				files, read = human.Count(sum.TotalFiles), human.Size(sum.Bytes.Read)
+				stored = human.Size(sum.DataAddedPacked)
 			}
 		}
 		said := run.Warnings
 		if run.Message != "" {
 			said = append([]string{run.Message}, said...)
 		}
-		cells := []string{run.Start.Local().Format(logTime), human.Printable(run.Job), human.Printable(string(run.Trigger)),
+		cells := []string{day(run.Start), human.Printable(run.Job), human.Printable(string(run.Trigger)),
 			human.Printable(run.Outcome), human.Span(run.End.Sub(run.Start)), files, read, stored,
 			human.Harmless(strings.Join(said, "\n"))}
 		if narrow {
@@ -82,22 +78,17 @@ func (r *Runs) Text(w io.Writer) error {
 		}
 		t.add(cells...)
 	}
-	return t.write(w)
+	t.write(w)
 }
 
 // Events returns the runs.
-func (r *Runs) Events() (all []any) {
-	for i := range r.List {
-		all = append(all, &r.List[i])
-	}
-	return all
-}
+func (r *Runs) Events() []any { return events(r.List) }
 
 // NotifyTests are the results of test messages.
 type NotifyTests struct{ List []event.NotifyTest }
 
 // Text writes a line for each way.
-func (n *NotifyTests) Text(w io.Writer) error {
+func (n *NotifyTests) Text(w *show.Page) {
 	for _, r := range n.List {
 		result := "sent"
 		switch {
@@ -106,26 +97,18 @@ func (n *NotifyTests) Text(w io.Writer) error {
 		case r.Error != "":
 			result = "failed: " + human.Harmless(r.Error)
 		}
-		if _, err := fmt.Fprintf(w, "%s to %s: %s\n", r.Way, human.Printable(r.To), result); err != nil {
-			return fmt.Errorf("write result: %w", err)
-		}
+		fmt.Fprintf(w, "%s to %s: %s\n", r.Way, human.Printable(r.To), result)
 	}
-	return nil
 }
 
 // Events returns the results.
-func (n *NotifyTests) Events() (all []any) {
-	for i := range n.List {
-		all = append(all, &n.List[i])
-	}
-	return all
-}
+func (n *NotifyTests) Events() []any { return events(n.List) }
 
 // Hook is how a command around a backup ended. Text prints nothing: its output is a note.
 type Hook struct{ event.Hook }
 
 // Text implements Record.
-func (h *Hook) Text(io.Writer) error { return nil }
+func (h *Hook) Text(*show.Page) {}
 
 // Events returns the event.
 func (h *Hook) Events() []any { return []any{&h.Hook} }

@@ -2,23 +2,22 @@ package output
 
 import (
 	"fmt"
-	"io"
 	"strconv"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
+	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// Names are what the owners are called, as a snapshot keeps them.
-type Names struct{ Users, Groups map[uint32]string }
-
 // Node is one object of a snapshot.
 type Node struct {
-	Path  string
-	Node  *tree.Node
-	Names Names
+	Path string
+	Node *tree.Node
+	In   *snapshot.Snapshot // knows what owners are called
 	// Match is the short ID of the snapshot it was found in, when it is the result of a search.
 	Match string
 	Long  bool // everything in text, not only the path
@@ -26,10 +25,10 @@ type Node struct {
 }
 
 // Text writes one line.
-func (n *Node) Text(w io.Writer) error {
+func (n *Node) Text(w *show.Page) {
 	if !n.Long {
-		_, err := fmt.Fprintln(w, human.Printable(n.Path))
-		return err
+		fmt.Fprintln(w, human.Printable(n.Path))
+		return
 	}
 	size := ""
 	switch n.Node.Type {
@@ -40,16 +39,16 @@ func (n *Node) Text(w io.Writer) error {
 	case tree.CharDevice, tree.BlockDevice:
 		size = fmt.Sprintf("%d, %d", n.Node.Device>>32, n.Node.Device&(1<<32-1))
 	}
-	line := fmt.Sprintf("%s %-8s %-8s %12s %s %s", permissions(n.Node), owner(n.Names.Users, n.Node.UID),
-		owner(n.Names.Groups, n.Node.GID), size, stamp(n.Node.ModTime), human.Printable(n.Path))
+	line := fmt.Sprintf("%s %-8s %-8s %12s %s %s", permissions(n.Node), owner(n.In.Users, n.Node.UID),
+		owner(n.In.Groups, n.Node.GID), size, stamp(n.Node.ModTime), human.Printable(n.Path))
 	if n.Node.Type == tree.Symlink {
 		line += " -> " + human.Printable(n.Node.Target)
 	}
 	if n.Node.Outcome != tree.Static {
-		line += "  [" + outcome(n.Node.Outcome) + "]"
+		_, how := outcome(n.Node.Outcome)
+		line += "  [" + how + "]"
 	}
-	_, err := fmt.Fprintln(w, line)
-	return err
+	fmt.Fprintln(w, line)
 }
 
 func owner(names map[uint32]string, id uint32) string {
@@ -59,19 +58,18 @@ func owner(names map[uint32]string, id uint32) string {
 	return strconv.FormatUint(uint64(id), 10)
 }
 
-// outcome describes how the content of a file was read.
-func outcome(o tree.Outcome) string {
-	switch o {
-	case tree.Retried:
-		return "changed at first, read again"
-	case tree.Dynamic:
-		return "changed while it was read"
-	case tree.Skipped:
-		return "no content: changed on every attempt"
-	case tree.Unreadable:
-		return "no content: could not be read"
+// outcome is how the content of a file was read: a word for scripts, and a text.
+func outcome(o tree.Outcome) (key, text string) {
+	words, known := map[tree.Outcome][2]string{
+		tree.Retried:    {"retried", "changed at first, read again"},
+		tree.Dynamic:    {"dynamic", "changed while it was read"},
+		tree.Skipped:    {"skipped", "no content: changed on every attempt"},
+		tree.Unreadable: {"unreadable", "no content: could not be read"},
+	}[o]
+	if !known {
+		return "static", "read in one go"
 	}
-	return "read in one go"
+	return words[0], words[1]
 }
 
 // Events returns the node record.
@@ -79,7 +77,7 @@ func (n *Node) Events() []any {
 	f := n.Node
 	e := &event.Node{
 		Type: "node", Snapshot: n.Match, Name: f.Name, NodeType: typeName(f.Type), Path: event.NewPath(n.Path),
-		UID: f.UID, GID: f.GID, User: n.Names.Users[f.UID], Group: n.Names.Groups[f.GID],
+		UID: f.UID, GID: f.GID, User: n.In.Users[f.UID], Group: n.In.Groups[f.GID],
 		Mode: f.Mode, Permissions: permissions(f), ModTime: written(f.ModTime), ChangeTime: written(f.Changed),
 		Inode: f.Inode, Links: f.Links,
 	}
@@ -98,44 +96,19 @@ func (n *Node) Events() []any {
 	}
 	e.AccessTime, e.BirthTime = optional(f.Access), optional(f.Born)
 	if f.Outcome != tree.Static {
-		e.Outcome = outcomeKey(f.Outcome)
+		e.Outcome, _ = outcome(f.Outcome)
 	}
 	return []any{e}
 }
 
-func outcomeKey(o tree.Outcome) string {
-	switch o {
-	case tree.Retried:
-		return "retried"
-	case tree.Dynamic:
-		return "dynamic"
-	case tree.Skipped:
-		return "skipped"
-	case tree.Unreadable:
-		return "unreadable"
-	}
-	return "static"
-}
-
 // typeName has restic's names.
 func typeName(t tree.Type) string {
-	switch t {
-	case tree.File:
-		return "file"
-	case tree.Dir:
-		return "dir"
-	case tree.Symlink:
-		return "symlink"
-	case tree.Fifo:
-		return "fifo"
-	case tree.Socket:
-		return "socket"
-	case tree.CharDevice:
-		return "chardev"
-	case tree.BlockDevice:
-		return "dev"
+	name, known := map[tree.Type]string{tree.File: "file", tree.Dir: "dir", tree.Symlink: "symlink", tree.Fifo: "fifo",
+		tree.Socket: "socket", tree.CharDevice: "chardev", tree.BlockDevice: "dev"}[t]
+	if !known {
+		return fmt.Sprintf("type %d", t)
 	}
-	return fmt.Sprintf("type %d", t)
+	return name
 }
 
 // permissions are those of ls -l, which people read faster than Go's.
@@ -176,4 +149,54 @@ func optional(t *tree.Time) *time.Time {
 
 func written(t tree.Time) time.Time { return event.Moment(t.Sec, t.Nsec) }
 
-func stamp(t tree.Time) string { return t.Std().Format("2006-01-02 15:04:05") }
+func stamp(t tree.Time) string { return t.Std().Format(time.DateTime) }
+
+// ContentVersion is one of the contents that a file had.
+type ContentVersion struct {
+	browse.Version
+	Host         string // "": all snapshots are of one machine
+	Repository   string // that the command names; "": none
+	Saved, Until time.Time
+	First        bool // of this path
+}
+
+// Text writes two lines, and a heading for each path.
+func (v *ContentVersion) Text(w *show.Page) {
+	if v.First {
+		where := human.Printable(v.Path)
+		if v.Host != "" {
+			where += " on " + human.Printable(v.Host)
+		}
+		fmt.Fprintln(w, where)
+	}
+	what, in := typeName(v.Node.Type), "in snapshot "+v.Last.Short()+" of "+v.Until.Format(time.DateTime)
+	switch v.Node.Type {
+	case tree.File:
+		what = human.Size(v.Node.Size)
+	case tree.Symlink:
+		what += " -> " + human.Printable(v.Node.Target)
+	}
+	if v.Node.Outcome == tree.Skipped || v.Node.Outcome == tree.Unreadable {
+		_, what = outcome(v.Node.Outcome)
+	}
+	if v.Count > 1 {
+		in = fmt.Sprintf("in %d snapshots, %s to %s", v.Count, v.Saved.Format(time.DateTime), v.Until.Format(time.DateTime))
+	}
+	command := "tidemark restore " + human.ShellWord(v.Last.Short()+":"+v.Path) + " --target DIR"
+	if v.Repository != "" {
+		command += " --repo " + human.ShellWord(v.Repository)
+	}
+	fmt.Fprintf(w, "%s\n      %s\n", w.Prose("  "+stamp(v.Node.ModTime)+"  "+what+", "+in), command)
+}
+
+// Events returns the version record.
+func (v *ContentVersion) Events() []any {
+	key, _ := outcome(v.Node.Outcome)
+	e := &event.ContentVersion{Type: "version", Path: event.NewPath(v.Path), NodeType: typeName(v.Node.Type), Host: v.Host,
+		ModTime: written(v.Node.ModTime), First: v.Version.First.String(), Saved: v.Saved, Last: v.Last.String(),
+		Until: v.Until, Snapshots: v.Count, Active: v.Active, Outcome: key}
+	if v.Node.Type == tree.File {
+		e.Size = &v.Node.Size
+	}
+	return []any{e}
+}

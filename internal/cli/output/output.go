@@ -4,23 +4,25 @@ package output
 
 import (
 	"context"
-	"io"
 
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
 )
 
 // Record is a result of a command.
 type Record interface {
 	// Text writes it for people; ids and paths are safe to show on a terminal.
-	Text(w io.Writer) error
+	Text(w *show.Page)
 	// Events returns it for scripts: values that become one line of JSON each.
 	Events() []any
 }
 
-// Brief is a Record that --quiet shortens to a line.
-type Brief interface {
-	Record
-	Brief() string // the line; "" for none
+// events returns the elements of a list as events.
+func events[T any](list []T) (all []any) {
+	for i := range list {
+		all = append(all, &list[i])
+	}
+	return all
 }
 
 // Printer writes records in one of the two forms. It is safe for concurrent use. Note, Show and Fail mask passwords in
@@ -28,8 +30,8 @@ type Brief interface {
 type Printer interface {
 	// Print writes a result to standard output.
 	Print(r Record) error
-	// Report writes what accompanies a result, such as the report at the end of a job. --quiet reduces it to what Brief
-	// returns, but not for scripts.
+	// Report writes what accompanies a result, such as the report at the end of a job. With --quiet, it writes only the ID
+	// of a snapshot that was saved; scripts get all.
 	Report(r Record) error
 	// Note writes a message to standard error, unless --quiet is given.
 	Note(text string)

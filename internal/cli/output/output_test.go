@@ -2,13 +2,22 @@ package output
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"io"
 	"math"
+	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
+	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -28,11 +37,16 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
+// nodeAt is an object of a snapshot without names of owners.
+func nodeAt(path string, n tree.Node) *Node {
+	return &Node{Path: path, Node: &n, In: &snapshot.Snapshot{}, Long: true}
+}
+
 // A name can neither move the cursor nor pass for two lines.
 func TestNodeLineIsSafeToShow(t *testing.T) {
-	n := &Node{Path: "/a\n\x1b[2Jb", Node: &tree.Node{Name: "x", Type: tree.Symlink, Target: "\x07"}, Long: true}
-	var b bytes.Buffer
-	require.NoError(t, n.Text(&b))
+	n := nodeAt("/a\n\x1b[2Jb", tree.Node{Name: "x", Type: tree.Symlink, Target: "\x07"})
+	var b show.Page
+	n.Text(&b)
 	require.Equal(t, 1, strings.Count(b.String(), "\n"))
 	require.NotContains(t, b.String(), "\x1b")
 	require.NotContains(t, b.String(), "\x07")
@@ -42,9 +56,9 @@ func TestOutcomeIsShown(t *testing.T) {
 	for outcome, text := range map[tree.Outcome]string{
 		tree.Retried: "read again", tree.Dynamic: "changed while", tree.Skipped: "no content", tree.Unreadable: "no content",
 	} {
-		n := &Node{Path: "/a", Node: &tree.Node{Name: "a", Type: tree.File, Outcome: outcome}, Long: true}
-		var b bytes.Buffer
-		require.NoError(t, n.Text(&b))
+		n := nodeAt("/a", tree.Node{Name: "a", Type: tree.File, Outcome: outcome})
+		var b show.Page
+		n.Text(&b)
 		require.Contains(t, b.String(), text)
 		raw, err := json.Marshal(n.Events()[0])
 		require.NoError(t, err)
@@ -56,12 +70,12 @@ func TestOutcomeIsShown(t *testing.T) {
 func TestTimesOfAnyYear(t *testing.T) {
 	for _, sec := range []int64{math.MinInt64, -100_000_000_000, 253_402_300_800, math.MaxInt64} {
 		at := tree.Time{Sec: sec}
-		n := &Node{Path: "/a", Node: &tree.Node{Name: "a", Type: tree.File, ModTime: at, Changed: at, Access: &at, Born: &at}}
+		n := nodeAt("/a", tree.Node{Name: "a", Type: tree.File, ModTime: at, Changed: at, Access: &at, Born: &at})
 		_, err := json.Marshal(n.Events()[0])
 		require.NoError(t, err, "%d", sec)
 	}
 	at := tree.Time{Sec: 1_700_000_000, Nsec: 5}
-	raw, err := json.Marshal((&Node{Path: "/a", Node: &tree.Node{Name: "a", Type: tree.File, ModTime: at}}).Events()[0])
+	raw, err := json.Marshal(nodeAt("/a", tree.Node{Name: "a", Type: tree.File, ModTime: at}).Events()[0])
 	require.NoError(t, err)
 	require.Contains(t, string(raw), `:20.000000005`)
 }
@@ -70,8 +84,8 @@ func TestTableAlignsColumnsOfAnyWidth(t *testing.T) {
 	table := table{head: []string{"A", "Size>"}}
 	table.add("x\nlonger", "1")
 	table.add("ä", "22222")
-	var b bytes.Buffer
-	require.NoError(t, table.write(&b))
+	var b show.Page
+	table.write(&b)
 	require.Equal(t, "A        Size\n-------------\nx           1\nlonger\nä       22222\n", b.String())
 }
 
@@ -88,7 +102,37 @@ func TestJSONKeepsStandardOutputClean(t *testing.T) {
 		out.String())
 }
 
+func TestJSONHasAStatusEachSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		step := NewJSON(&out, io.Discard, false).status(report.New(time.Now))
+		stop := show.Start(t.Context(), func(ctx context.Context) { show.Repeat(ctx, show.StatusEvery, nil, step) })
+		time.Sleep(3500 * time.Millisecond)
+		stop()
+		require.Equal(t, 3, strings.Count(out.String(), `"message_type":"status"`))
+		require.Contains(t, out.String(), `"seconds_elapsed":3`)
+	})
+}
+
+func TestAResultThatCannotBeWrittenFails(t *testing.T) {
+	f, err := os.Open(os.DevNull)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	for _, quiet := range []bool{false, true} {
+		p := NewText(f, io.Discard, TextOptions{Quiet: quiet})
+		require.ErrorIs(t, p.Report(&Backup{Ledger: report.New(time.Now), ID: format.ID{1}}), os.ErrClosed)
+	}
+}
+
 func TestQuiet(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, NewText(&out, &out, TextOptions{Quiet: true}).Report(&Backup{ID: format.ID{0xab}}))
+	require.Equal(t, format.ID{0xab}.String()+"\n", out.String())
+	require.NoError(t, NewText(&out, &out, TextOptions{Quiet: true}).Report(&Backup{Skipped: true}))
+	require.Equal(t, format.ID{0xab}.String()+"\n", out.String())
+}
+
+func TestQuietIsAboutNotes(t *testing.T) {
 	var out, errs bytes.Buffer
 	p := NewText(&out, &errs, TextOptions{Quiet: true})
 	p.Note("x")

@@ -2,12 +2,13 @@ package output
 
 import (
 	"fmt"
-	"io"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/drill"
 	"github.com/tidemark-backup/tidemark/internal/proofs"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
 )
 
 // Proven is what checks on this machine have proven of a repository.
@@ -44,33 +45,28 @@ func drillText(d *proofs.Drill) string {
 	if d.At.IsZero() {
 		return ""
 	}
-	verdict := "all correct"
-	if d.Failed > 0 {
-		verdict = human.Count(d.Failed) + " WRONG"
-	}
 	return fmt.Sprintf("restored %s on %s as a sample, %s compared with the unchanged original: %s",
-		human.Plural(d.Files, "file"),
-		day(d.At), human.Count(d.Live), verdict)
+		human.Plural(d.Files, "file"), day(d.At), human.Count(d.Live), drillVerdict(d.Failed))
+}
+
+func drillVerdict(failed uint64) string {
+	if failed > 0 {
+		return human.Count(failed) + " WRONG"
+	}
+	return "all correct"
 }
 
 // Text writes up to three lines.
-func (p *Proven) Text(w io.Writer) error {
+func (p *Proven) Text(w *show.Page) {
 	if p.Damage.Problems > 0 {
-		if _, err := fmt.Fprintln(w, damageText(&p.Damage)); err != nil {
-			return err
-		}
+		fmt.Fprintln(w, damageText(&p.Damage))
 	}
 	if text := provenText(&p.Summary); text != "" {
-		if _, err := fmt.Fprintf(w, "last check: %s (as of the check of %s)\n", text, day(p.Checked)); err != nil {
-			return err
-		}
+		fmt.Fprintf(w, "last check: %s (as of the check of %s)\n", text, day(p.Checked))
 	}
 	if text := drillText(&p.Drill); text != "" {
-		if _, err := fmt.Fprintf(w, "last sample: %s\n", text); err != nil {
-			return err
-		}
+		fmt.Fprintf(w, "last sample: %s\n", text)
 	}
-	return nil
 }
 
 // Events returns a record if anything was proven.
@@ -80,3 +76,25 @@ func (p *Proven) Events() []any {
 	}
 	return []any{event.Of("last_verified", p)}
 }
+
+// Drilled is the end of a restore drill.
+type Drilled struct {
+	Snapshots int `json:"snapshots"` // sampled
+	*drill.Result
+	Seed uint64 `json:"seed"` // for `--restore-sample-seed`
+}
+
+// Text writes a sentence.
+func (d *Drilled) Text(w *show.Page) {
+	fmt.Fprintln(w, w.Prose(fmt.Sprintf("restore sample: %s (%s) of %s restored and compared with their "+
+		"hashes; %s of them also compared with the unchanged file on this machine: %s (seed %d)",
+		human.Plural(d.Files, "file"), human.Size(d.Bytes), human.Plural(uint64(d.Snapshots), "snapshot"),
+		human.Count(d.Live), drillVerdict(d.Failed), d.Seed)))
+	if d.PassedOver > 0 {
+		fmt.Fprintf(w, "skipped for lack of space: %s; set TMPDIR to another folder\n",
+			human.Plural(d.PassedOver, "file"))
+	}
+}
+
+// Events returns the record.
+func (d *Drilled) Events() []any { return []any{event.Of("drill", d)} }

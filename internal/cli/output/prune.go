@@ -2,8 +2,6 @@ package output
 
 import (
 	"fmt"
-	"io"
-	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/prune"
 	"github.com/tidemark-backup/tidemark/internal/report"
@@ -42,23 +40,20 @@ type Pruned struct {
 }
 
 // Text writes what was found and done, and what is left for later.
-func (p *Pruned) Text(w io.Writer) error {
+func (p *Pruned) Text(w *show.Page) {
 	t := p.Ledger.Snapshot()
 	if !p.Full {
-		return show.WriteShort(w, p.Ledger, &t, show.Short{Lead: p.lead(), Figures: []string{p.packs()}, Facts: p.facts()})
+		show.WriteShort(w, p.Ledger, &t, show.Short{Lead: p.lead(), Figures: []string{p.packs()}, Facts: p.facts()})
+		return
 	}
-	var b strings.Builder
-	p.writeSums(&b, &t)
+	p.writeSums(w, &t)
 	for _, line := range p.waiting() {
-		b.WriteString(line + "\n")
+		fmt.Fprintln(w, line)
 	}
 	if p.nothing() {
-		b.WriteString("nothing to remove\n")
+		fmt.Fprintln(w, "nothing to remove")
 	}
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	return writeSession(w, &t)
+	writeSession(w, &t)
 }
 
 func (p *Pruned) verb(done, planned string) string {
@@ -96,8 +91,7 @@ func (p *Pruned) facts() []string {
 	var facts []string
 	if r.Repacked.Packs > 0 {
 		facts = append(facts, fmt.Sprintf("%s: %s, %s of it in use", p.verb("repacked", "would be repacked"),
-			amount(r.Repacked),
-			human.Size(r.Rewritten)))
+			amount(r.Repacked), human.Size(r.Rewritten)))
 	}
 	if r.Pending.Packs > 0 {
 		facts = append(facts, p.verb("marked for removal: ", "would be marked for removal: ")+amount(r.Pending))
@@ -110,18 +104,18 @@ func (p *Pruned) facts() []string {
 }
 
 // writeSums writes a sum that can be checked.
-func (p *Pruned) writeSums(b *strings.Builder, t *report.Totals) {
+func (p *Pruned) writeSums(w *show.Page, t *report.Totals) {
 	r := p.Result
-	fmt.Fprintf(b, "traversed %s in %s\n\n", human.Plural(r.Snapshots, "snapshot"), human.Clocked(t.Elapsed))
-	writeBalance(b, []balance{
+	fmt.Fprintf(w, "traversed %s in %s\n\n", human.Plural(r.Snapshots, "snapshot"), human.Clocked(t.Elapsed))
+	writeBalance(w, []balance{
 		{name: "before", Amount: r.Before},
 		{name: p.verb("removed", "would be removed"), sign: "-", Amount: r.Deleted},
 		{name: p.verb("kept", "would be kept"), sign: "=", Amount: r.Kept()},
 		{name: p.verb("repacked", "would be repacked"), sign: "+", Amount: r.Written, unknown: p.DryRun},
 		{name: p.verb("after", "would be after"), sign: "=", Amount: r.After(), unknown: p.DryRun},
 	})
-	b.WriteByte('\n')
-	line := func(name, text string) { fmt.Fprintf(b, "%-19s %s\n", name+":", text) }
+	fmt.Fprintln(w)
+	line := func(name, text string) { fmt.Fprintf(w, "%-19s %s\n", name+":", text) }
 	line("unused", amount(r.Marked))
 	if r.Repacked.Packs > 0 {
 		line("of these, partly", amount(r.Repacked)+", "+human.Size(r.Rewritten)+" in use")
@@ -151,8 +145,7 @@ func (p *Pruned) waiting() []string {
 		quiet := human.Span(max(0, o.SinceRenewal))
 		if o.Ended {
 			lines = append(lines, fmt.Sprintf("%s lost its connection %s ago, and its last writes may still arrive: %s", who,
-				quiet,
-				later(p.DryRun, "45 minutes after that")))
+				quiet, later(p.DryRun, "45 minutes after that")))
 			continue
 		}
 		lines = append(lines, fmt.Sprintf("%s is writing, or lost its connection %s ago: %s", who, quiet,
@@ -181,7 +174,7 @@ type balance struct {
 }
 
 // writeBalance writes exact numbers in columns, and what they are in round ones.
-func writeBalance(b *strings.Builder, rows []balance) {
+func writeBalance(w *show.Page, rows []balance) {
 	var name, packs, size int
 	for _, r := range rows {
 		name, packs, size = max(name, len(r.name)), max(packs, len(human.Count(r.Packs))), max(size,
@@ -192,7 +185,7 @@ func writeBalance(b *strings.Builder, rows []balance) {
 		if r.unknown {
 			count = ""
 		}
-		fmt.Fprintf(b, "%-*s %1s %*s %*s bytes  %s\n", name+1, r.name+":", r.sign, packs+len(" packs"), count, size,
+		fmt.Fprintf(w, "%-*s %1s %*s %*s bytes  %s\n", name+1, r.name+":", r.sign, packs+len(" packs"), count, size,
 			human.Count(r.Bytes), human.Size(r.Bytes))
 	}
 }

@@ -2,7 +2,6 @@ package output
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/repair"
@@ -15,9 +14,8 @@ import (
 type Loss struct{ repair.Loss }
 
 // Text writes one line.
-func (l *Loss) Text(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "lost: %s %s\n", l.Snapshot.Short(), human.Printable(l.Exact()))
-	return err
+func (l *Loss) Text(w *show.Page) {
+	fmt.Fprintf(w, "lost: %s %s\n", l.Snapshot.Short(), human.Printable(l.Exact()))
 }
 
 // Events returns the event.
@@ -30,7 +28,7 @@ type RepairedIndex struct {
 }
 
 // Text writes what was found and done.
-func (i *RepairedIndex) Text(w io.Writer) error {
+func (i *RepairedIndex) Text(w *show.Page) {
 	r := i.IndexResult
 	var b strings.Builder
 	fmt.Fprintf(&b, "examined %s and %s\n", human.Plural(r.Packs, "pack"), human.Plural(r.Segments, "index file"))
@@ -59,8 +57,7 @@ func (i *RepairedIndex) Text(w io.Writer) error {
 	default:
 		fmt.Fprintf(&b, "written: %s\n", human.Plural(r.Written, "index file"))
 	}
-	_, err := io.WriteString(w, show.Prose(w, b.String()))
-	return err
+	w.WriteString(w.Prose(b.String()))
 }
 
 // Events returns the summary.
@@ -80,7 +77,7 @@ type RepairedPacks struct {
 }
 
 // Text writes a line for each pack, and the sum.
-func (p *RepairedPacks) Text(w io.Writer) error {
+func (p *RepairedPacks) Text(w *show.Page) {
 	var b strings.Builder
 	for _, s := range p.Packs {
 		switch {
@@ -97,8 +94,7 @@ func (p *RepairedPacks) Text(w io.Writer) error {
 	case p.Losses.Count() == 0:
 		b.WriteString("no snapshot lost data\n")
 	}
-	_, err := io.WriteString(w, show.Prose(w, b.String()))
-	return err
+	w.WriteString(w.Prose(b.String()))
 }
 
 // Events returns the summary.
@@ -115,7 +111,7 @@ type RepairedSnapshots struct {
 }
 
 // Text writes a line for each snapshot that lost something, and the sum.
-func (r *RepairedSnapshots) Text(w io.Writer) error {
+func (r *RepairedSnapshots) Text(w *show.Page) {
 	var b strings.Builder
 	if more := r.Losses.More; more > 0 {
 		fmt.Fprintf(&b, "lost: %s\n", human.Plural(more, "more object"))
@@ -132,13 +128,11 @@ func (r *RepairedSnapshots) Text(w io.Writer) error {
 			fmt.Fprintf(&b, "snapshot %s: replaced by %s\n", s.Old.Short(), s.New.Short())
 		}
 	}
-	fmt.Fprintf(&b, "examined %s; lost data: %d\n", human.Plural(r.Snapshots, "snapshot"),
-		len(r.Replaced))
+	fmt.Fprintf(&b, "examined %s; lost data: %d\n", human.Plural(r.Snapshots, "snapshot"), len(r.Replaced))
 	if r.DryRun && len(r.Replaced) > 0 {
 		b.WriteString("run 'tidemark backup' of every source first: data that it stores again is not lost\n")
 	}
-	_, err := io.WriteString(w, show.Prose(w, b.String()))
-	return err
+	w.WriteString(w.Prose(b.String()))
 }
 
 // Events returns the summary.

@@ -2,13 +2,13 @@ package output
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
@@ -17,8 +17,8 @@ func TestReread(t *testing.T) {
 		Files: 3, Bytes: 5000, Seconds: 2, Differing: []event.Path{event.NewPath("/home/x\n")},
 		Unreadable: []string{"bad sector"}, Old: format.ID{1}, Protected: format.ID{2},
 	}}
-	var b strings.Builder
-	require.NoError(t, r.Text(&b))
+	var b show.Page
+	r.Text(&b)
 	require.Contains(t, b.String(), "reread 3 unchanged files")
 	require.Contains(t, b.String(), "warning: cannot reread an unchanged file: bad sector\n")
 	require.Contains(t, b.String(), `warning: /home/x\x0a differs from snapshot 01000000`)

@@ -1,13 +1,14 @@
 package output
 
 import (
+	"cmp"
 	"fmt"
-	"io"
-	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
 	"github.com/tidemark-backup/tidemark/internal/rewrite"
+	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -19,78 +20,85 @@ func replaced(c *rewrite.Changed) string {
 	return c.Old.ID.Short() + " -> " + c.New.Short()
 }
 
-// changedEvent returns the record of a replaced snapshot.
-func changedEvent(c *rewrite.Changed, dry bool) *event.ChangedSnapshot {
-	e := &event.ChangedSnapshot{Type: "changed", DryRun: dry, Old: c.Old.ID.String(),
-		Tags:  append([]string{}, c.Snapshot.Tags...),
-		Files: c.Left.Files, Dirs: c.Left.Dirs, Others: c.Left.Others, Bytes: c.Left.Bytes}
-	if !c.New.IsZero() {
-		e.New = c.New.String()
-	}
-	return e
-}
+// The verbs that put new snapshots in the place of others.
+const (
+	Tag     = "tag"
+	Undo    = "undo"
+	Rewrite = "rewrite"
+)
 
-// Tagged is the result of a change of tags.
-type Tagged struct {
-	List   []rewrite.Changed
-	DryRun bool
+// Rewritten are snapshots in whose place new ones were put.
+type Rewritten struct {
+	Verb      string            `json:"-"`
+	List      []rewrite.Changed `json:"-"`
+	DryRun    bool              `json:"dry_run,omitempty"`
+	Snapshots uint64            `json:"snapshots,omitempty"`       // examined by `rewrite`
+	Changed   int               `json:"changed_snapshots"`         // replaced by new ones
+	Empty     int               `json:"empty_snapshots,omitempty"` // kept, since nothing would be left
+	Forgotten bool              `json:"originals_removed"`         // by --forget
 }
 
 // Text writes a line for each snapshot, and the sum.
-func (t *Tagged) Text(w io.Writer) error {
-	var b strings.Builder
-	for i := range t.List {
-		c := &t.List[i]
-		tags := printableList(c.Snapshot.Tags, ",")
-		if tags == "" {
-			tags = "no tags"
+func (r *Rewritten) Text(w *show.Page) {
+	for i := range r.List {
+		c := &r.List[i]
+		line := replaced(c)
+		switch r.Verb {
+		case Tag:
+			line += ": " + cmp.Or(printableList(c.Snapshot.Tags, ","), "no tags")
+		case Rewrite:
+			line += fmt.Sprintf(": %s %s, %s", would(r.DryRun, "left out:"), human.Plural(c.Left.Objects(), "object"),
+				human.Size(c.Left.Bytes))
 		}
-		fmt.Fprintf(&b, "%s: %s\n", replaced(c), tags)
+		fmt.Fprintln(w, line)
 	}
-	fmt.Fprintf(&b, "tags %s: %s\n", would(t.DryRun, "changed"), human.Plural(uint64(len(t.List)), "snapshot"))
-	_, err := io.WriteString(w, b.String())
-	return err
+	changed := human.Plural(uint64(len(r.List)), "snapshot")
+	switch {
+	case r.Verb == Tag:
+		fmt.Fprintf(w, "tags %s: %s\n", would(r.DryRun, "changed"), changed)
+	case r.Verb == Undo:
+		fmt.Fprintf(w, "%s: %s\n", would(r.DryRun, "brought back"), changed)
+	default:
+		fmt.Fprintf(w, "%s: %d of %s", would(r.DryRun, "rewritten"), len(r.List), human.Plural(r.Snapshots, "snapshot"))
+		switch {
+		case len(r.List) == 0 || r.DryRun:
+		case r.Forgotten:
+			w.WriteString("; the originals are removed; 'tidemark prune' frees the space")
+		default:
+			w.WriteString("; the originals stay (--forget removes them)")
+		}
+		fmt.Fprintln(w)
+	}
 }
 
 // Events returns a record for each snapshot and the summary.
-func (t *Tagged) Events() (all []any) {
-	for i := range t.List {
-		all = append(all, changedEvent(&t.List[i], t.DryRun))
+func (r *Rewritten) Events() (all []any) {
+	for i := range r.List {
+		c := &r.List[i]
+		all = append(all, event.Of("changed", &ChangedSnapshot{DryRun: r.DryRun, Old: c.Old.ID, New: c.New,
+			Tags: list(c.Snapshot.Tags), Files: c.Left.Files, Dirs: c.Left.Dirs, Others: c.Left.Others, Bytes: c.Left.Bytes}))
 	}
-	return append(all, &event.RewriteSummary{Type: "summary", DryRun: t.DryRun, Changed: uint64(len(t.List)),
-		Forgotten: !t.DryRun})
+	r.Changed = len(r.List)
+	return append(all, event.Of("summary", r))
 }
 
-// Undone are forgotten snapshots that are back.
-type Undone struct {
-	List   []rewrite.Changed
-	DryRun bool
-}
-
-// Text writes a line for each snapshot, and the sum.
-func (u *Undone) Text(w io.Writer) error {
-	var b strings.Builder
-	for i := range u.List {
-		fmt.Fprintln(&b, replaced(&u.List[i]))
-	}
-	fmt.Fprintf(&b, "%s: %s\n", would(u.DryRun, "brought back"), human.Plural(uint64(len(u.List)), "snapshot"))
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// Events returns a record for each snapshot and the summary.
-func (u *Undone) Events() (all []any) {
-	for i := range u.List {
-		all = append(all, changedEvent(&u.List[i], u.DryRun))
-	}
-	return append(all, &event.RewriteSummary{Type: "summary", DryRun: u.DryRun, Changed: uint64(len(u.List))})
+// ChangedSnapshot is a snapshot in whose place a new one was put.
+type ChangedSnapshot struct {
+	DryRun bool      `json:"dry_run,omitempty"`
+	Old    format.ID `json:"old_snapshot_id"`          // the original
+	New    format.ID `json:"new_snapshot_id,omitzero"` // none in a dry run
+	Tags   []string  `json:"tags"`                     // of the new one
+	Files  uint64    `json:"files_excluded,omitempty"` // left out by `rewrite`
+	Dirs   uint64    `json:"dirs_excluded,omitempty"`
+	Others uint64    `json:"others_excluded,omitempty"`
+	Bytes  uint64    `json:"bytes_excluded,omitempty"`
 }
 
 // LeftOut is an object that a rewrite leaves out.
 type LeftOut struct{ rewrite.Excluded }
 
 // Text writes one line.
-func (l *LeftOut) Text(w io.Writer) error {
+func (l *LeftOut) Text(w *show.Page) {
 	path := human.Printable(l.Exact())
 	what := ""
 	switch l.Type {
@@ -100,48 +108,8 @@ func (l *LeftOut) Text(w io.Writer) error {
 		path += "/"
 		what = fmt.Sprintf(" (%s, %s)", human.Plural(l.Objects()-1, "object"), human.Size(l.Bytes))
 	}
-	_, err := fmt.Fprintf(w, "%s: - %s%s\n", l.Snapshot.Short(), path, what)
-	return err
+	fmt.Fprintf(w, "%s: - %s%s\n", l.Snapshot.Short(), path, what)
 }
 
 // Events returns the record.
 func (l *LeftOut) Events() []any { return []any{event.Of("excluded", l)} }
-
-// Rewritten is the result of a rewrite.
-type Rewritten struct {
-	Result         *rewrite.Result
-	DryRun, Forget bool
-}
-
-// Text writes a line for each snapshot, and the sum.
-func (r *Rewritten) Text(w io.Writer) error {
-	var b strings.Builder
-	for i := range r.Result.Changed {
-		c := &r.Result.Changed[i]
-		fmt.Fprintf(&b, "%s: %s %s, %s\n", replaced(c), would(r.DryRun, "left out:"),
-			human.Plural(c.Left.Objects(), "object"),
-			human.Size(c.Left.Bytes))
-	}
-	fmt.Fprintf(&b, "%s: %d of %s", would(r.DryRun, "rewritten"), len(r.Result.Changed),
-		human.Plural(r.Result.Snapshots, "snapshot"))
-	switch {
-	case len(r.Result.Changed) == 0 || r.DryRun:
-	case r.Forget:
-		b.WriteString("; the originals are removed; 'tidemark prune' frees the space")
-	default:
-		b.WriteString("; the originals stay (--forget removes them)")
-	}
-	b.WriteByte('\n')
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// Events returns a record for each snapshot and the summary.
-func (r *Rewritten) Events() (all []any) {
-	s := &event.RewriteSummary{Type: "summary", DryRun: r.DryRun, Snapshots: r.Result.Snapshots,
-		Changed: uint64(len(r.Result.Changed)), Empty: uint64(len(r.Result.Empty)), Forgotten: r.Forget && !r.DryRun}
-	for i := range r.Result.Changed {
-		all = append(all, changedEvent(&r.Result.Changed[i], r.DryRun))
-	}
-	return append(all, s)
-}

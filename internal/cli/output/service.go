@@ -2,10 +2,12 @@ package output
 
 import (
 	"fmt"
-	"io"
+	"path/filepath"
 
+	"github.com/tidemark-backup/tidemark/internal/manual"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
 	"github.com/tidemark-backup/tidemark/internal/service"
 )
 
@@ -19,7 +21,7 @@ type Service struct {
 func (s *Service) Events() []any { return []any{event.Of("service", s)} }
 
 // Text writes the state and the file.
-func (s *Service) Text(w io.Writer) error {
+func (s *Service) Text(w *show.Page) {
 	state := "not installed"
 	if s.Installed {
 		state = "installed"
@@ -35,6 +37,26 @@ func (s *Service) Text(w io.Writer) error {
 	if s.Since != "" {
 		state += " since " + s.Since
 	}
-	_, err := fmt.Fprintf(w, "service: %s\n%s: %s\n", human.Printable(state), s.Manager, human.Printable(s.Path))
-	return err
+	fmt.Fprintf(w, "service: %s\n%s: %s\n", human.Printable(state), s.Manager, human.Printable(s.Path))
+}
+
+// Manual is the result of an installation of man pages.
+type Manual manual.Installed
+
+// Text writes where the pages are and how to read them.
+func (m *Manual) Text(w *show.Page) {
+	fmt.Fprintf(w, "%d man pages installed in %s\n", m.Pages, human.Printable(m.Dir))
+	base := human.Printable(filepath.Dir(m.Dir))
+	if !m.InPath {
+		fmt.Fprintf(w, "man does not search that folder; read them with: man -M '%s' tidemark-backup\n", base)
+	} else {
+		fmt.Fprintln(w, "read them with: man tidemark-backup")
+	}
+}
+
+// Events returns the record.
+func (m *Manual) Events() []any {
+	shown := *m
+	shown.Dir, _ = event.Escape(m.Dir)
+	return []any{event.Of("manual", &shown)}
 }

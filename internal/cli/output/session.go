@@ -2,8 +2,8 @@ package output
 
 import (
 	"fmt"
-	"io"
 	"strings"
+	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/report"
@@ -13,22 +13,18 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// Backup is the end of a backup.
+// Backup is the end of a backup. Of the summary, DryRun, FilesMended, Repository, RetentionWaits and Warnings are set.
 type Backup struct {
-	Ledger   *report.Ledger
-	ID       format.ID // zero: no snapshot was saved
-	InRepo   string    // ID of the repository
-	DryRun   bool
-	Skipped  bool   // nothing had changed, and the user wanted no snapshot then
-	Mended   uint64 // files that were stored again because the repository had lost data of them
-	Sources  []backup.Found
-	Waits    string   // why forget removes no snapshot of these sources; "": it may
-	Warnings []string // of damaged snapshots and suspicious changes
-	Full     bool     // the report with all figures
+	Ledger  *report.Ledger
+	ID      format.ID // zero: no snapshot was saved
+	Skipped bool      // nothing had changed, and the user wanted no snapshot then
+	Found   []backup.Found
+	Full    bool // the report with all figures
+	event.BackupSummary
 }
 
 // Text writes what became of the backup, and the report.
-func (b *Backup) Text(w io.Writer) error {
+func (b *Backup) Text(w *show.Page) {
 	s := show.Short{Lead: "snapshot " + b.ID.Short() + " saved"}
 	switch {
 	case b.DryRun:
@@ -36,22 +32,14 @@ func (b *Backup) Text(w io.Writer) error {
 	case b.Skipped:
 		s.Lead = "nothing changed since the parent snapshot: no snapshot was saved"
 	}
-	if b.Mended > 0 {
+	if b.FilesMended > 0 {
 		s.Facts = append(s.Facts, fmt.Sprintf("repaired: %s that had lost data in the repository",
-			human.Plural(b.Mended, "file")))
+			human.Plural(b.FilesMended, "file")))
 	}
-	if b.Waits != "" {
-		s.Facts = append(s.Facts, "retention waits: "+b.Waits)
+	if b.RetentionWaits != "" {
+		s.Facts = append(s.Facts, "retention waits: "+b.RetentionWaits)
 	}
-	return writeReport(w, b.Ledger, s, b.Full)
-}
-
-// Brief returns the ID of the snapshot, "" if none was saved.
-func (b *Backup) Brief() string {
-	if b.ID.IsZero() {
-		return ""
-	}
-	return b.ID.String()
+	writeReport(w, b.Ledger, s, b.Full)
 }
 
 // Events returns the summary.
@@ -61,20 +49,21 @@ func (b *Backup) Events() []any {
 }
 
 func (b *Backup) summary(t *report.Totals) *event.BackupSummary {
-	s := &event.BackupSummary{
-		Type: "summary", DryRun: b.DryRun, SnapshotID: b.Brief(), Repository: b.InRepo, Workers: t.PoolSizes,
-		FilesNew: t.Files.New, FilesChanged: t.Files.Changed, FilesUnmodified: t.Files.Unmodified,
-		FilesMended: b.Mended, DirsNew: t.Dirs.New, DirsChanged: t.Dirs.Changed, DirsUnmodified: t.Dirs.Unmodified,
-		OthersNew: t.Others.New, OthersChanged: t.Others.Changed, OthersSame: t.Others.Unmodified,
-		DataBlobs: t.Blobs.New, TreeBlobs: t.Trees.New,
-		DataAdded: t.Bytes.AfterDedup + t.Bytes.Trees, DataAddedPacked: t.Bytes.Stored,
-		TotalFiles: t.Files.New + t.Files.Changed + t.Files.Unmodified, TotalBytes: t.Bytes.Inspected,
-		BackupStart: t.Start, BackupEnd: t.Start.Add(t.Elapsed), TotalDuration: t.Elapsed.Seconds(),
-		ErrorCount: t.Failures, Sources: []event.Source{}, RetentionWaits: b.Waits, Warnings: b.Warnings,
-		Derived: t.Derive(), Figures: event.NewFigures(t),
+	s := &b.BackupSummary
+	s.Type, s.Workers, s.ErrorCount, s.Sources = "summary", t.PoolSizes, t.Failures, []event.Source{}
+	if !b.ID.IsZero() {
+		s.SnapshotID = b.ID.String()
 	}
-	for i := range b.Sources {
-		f := &b.Sources[i]
+	s.FilesNew, s.FilesChanged, s.FilesUnmodified = t.Files.New, t.Files.Changed, t.Files.Unmodified
+	s.DirsNew, s.DirsChanged, s.DirsUnmodified = t.Dirs.New, t.Dirs.Changed, t.Dirs.Unmodified
+	s.OthersNew, s.OthersChanged, s.OthersSame = t.Others.New, t.Others.Changed, t.Others.Unmodified
+	s.DataBlobs, s.TreeBlobs = t.Blobs.New, t.Trees.New
+	s.DataAdded, s.DataAddedPacked = t.Bytes.AfterDedup+t.Bytes.Trees, t.Bytes.Stored
+	s.TotalFiles, s.TotalBytes = t.Files.New+t.Files.Changed+t.Files.Unmodified, t.Bytes.Inspected
+	s.BackupStart, s.BackupEnd, s.TotalDuration = t.Start, t.Start.Add(t.Elapsed), t.Elapsed.Seconds()
+	s.Derived, s.Figures = t.Derive(), event.NewFigures(t)
+	for i := range b.Found {
+		f := &b.Found[i]
 		s.Sources = append(s.Sources, event.Source{Path: event.NewPath(f.Path), State: f.State.String(), Files: f.Files,
 			Bytes: f.Bytes, Failed: f.Failed, ExpectedFiles: f.Expected.Files, ExpectedBytes: f.Expected.Bytes,
 			Accepted: f.Accepted != 0, Message: f.Message})
@@ -86,38 +75,26 @@ func (b *Backup) summary(t *report.Totals) *event.BackupSummary {
 const issuesShown = 20
 
 // writeReport writes a short report; or a full one: all figures, what went wrong, and what a short one starts with.
-func writeReport(w io.Writer, l *report.Ledger, s show.Short, full bool) error {
+func writeReport(w *show.Page, l *report.Ledger, s show.Short, full bool) {
 	t := l.Snapshot()
 	if !full {
-		return show.WriteShort(w, l, &t, s)
+		show.WriteShort(w, l, &t, s)
+		return
 	}
-	if err := writeSession(w, &t); err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err
-	}
-	if err := l.WriteIssues(w, issuesShown); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintln(w, show.Prose(w, strings.Join(append(s.Facts, s.Lead), "\n")))
-	return err
+	writeSession(w, &t)
+	fmt.Fprintln(w)
+	l.WriteIssues(&w.Buffer, issuesShown)
+	fmt.Fprintln(w, w.Prose(strings.Join(append(s.Facts, s.Lead), "\n")))
 }
 
 // writeSession writes an empty line and the session report, with the devices at which the job never yielded.
-func writeSession(w io.Writer, t *report.Totals) error {
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err
+func writeSession(w *show.Page, t *report.Totals) {
+	fmt.Fprintln(w)
+	show.WriteSession(w, t)
+	var more show.Page
+	if show.WriteUndisturbed(&more, t); more.Len() > 0 {
+		fmt.Fprint(w, "\n", more.String())
 	}
-	if err := show.WriteSession(w, t); err != nil {
-		return err
-	}
-	var more strings.Builder
-	if err := show.WriteUndisturbed(&more, t); err != nil || more.Len() == 0 {
-		return err
-	}
-	_, err := io.WriteString(w, "\n"+more.String())
-	return err
 }
 
 // Restore is the end of a restore.
@@ -141,7 +118,7 @@ type Restore struct {
 }
 
 // Text writes what became of the restore, and the report.
-func (r *Restore) Text(w io.Writer) error {
+func (r *Restore) Text(w *show.Page) {
 	o := &r.Ledger.Objects
 	restored, kept, deleted := o.Restored.Load(), o.Kept.Load(), o.Deleted.Load()
 	verbs := [4]string{"restored", "left", "deleted", "replaced"}
@@ -171,7 +148,7 @@ func (r *Restore) Text(w io.Writer) error {
 	if r.Hint != "" {
 		s.Facts = append(s.Facts, r.Hint)
 	}
-	return writeReport(w, r.Ledger, s, r.Full)
+	writeReport(w, r.Ledger, s, r.Full)
 }
 
 // Events returns the summary.
@@ -183,3 +160,55 @@ func (r *Restore) Events() []any {
 	r.ErrorCount, r.RemarkCount, r.Ending = t.Failures, t.Notes, event.NewEnding(&t)
 	return []any{event.Of("summary", r)}
 }
+
+// Reread is what came of reading unchanged files again after a backup.
+type Reread struct{ *backup.Reread }
+
+// Text writes a line, and what to do about each file that differs.
+func (r *Reread) Text(w *show.Page) {
+	fmt.Fprintf(w, "reread %s (%s) in %s\n", human.Plural(r.Files, "unchanged file"), human.Size(r.Bytes),
+		human.Span(time.Duration(r.Seconds*float64(time.Second))))
+	for _, err := range r.Unreadable {
+		fmt.Fprintf(w, "warning: cannot reread an unchanged file: %s\n", human.Printable(err))
+	}
+	for i := range r.Differing {
+		fmt.Fprintf(w, "warning: %s differs from snapshot %s although its change time is the same: a write was missed, "+
+			"or the file is damaged\n", human.Printable(r.Differing[i].Exact()), r.Old.Short())
+	}
+	if len(r.Differing) > 0 {
+		fmt.Fprintf(w, "Snapshot %s keeps the old content; the next backup stores the new one. Compare the two, then "+
+			"remove the old one with 'tidemark forget %s'.\n", r.Protected.Short(), r.Protected.Short())
+	}
+}
+
+// Events returns the record.
+func (r *Reread) Events() []any { return []any{event.Of("reread", r.Reread)} }
+
+// Would is what a dry run of a restore would do with one object, and why.
+type Would struct {
+	// `restore`, `replace`, `update` (metadata only), `leave` or `delete`
+	What string `json:"action"`
+	event.Path
+	Why string `json:"reason"` // text
+}
+
+// Text writes one line.
+func (o *Would) Text(w *show.Page) {
+	fmt.Fprintf(w, "would %s %s: %s\n", o.What, human.Printable(o.Exact()), o.Why)
+}
+
+// Events returns the record.
+func (o *Would) Events() []any { return []any{event.Of("would", o)} }
+
+// DryRun is what a command would have done.
+type DryRun struct {
+	Would string `json:"would"`
+}
+
+// Text writes one line.
+func (d *DryRun) Text(w *show.Page) {
+	fmt.Fprintf(w, "dry run: would %s; nothing was written\n", human.Printable(d.Would))
+}
+
+// Events returns the record.
+func (d *DryRun) Events() []any { return []any{event.Of("dry_run", d)} }

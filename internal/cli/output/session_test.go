@@ -1,8 +1,6 @@
 package output
 
 import (
-	"io"
-	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +8,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/check"
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
 )
 
 // Only a full report includes a device without throttling.
@@ -19,12 +18,12 @@ func TestFullReportsNameQuietDevices(t *testing.T) {
 	l.Gates(func() []report.Gate { return []report.Gate{gate} })
 	result := &check.Result{}
 	text := func(full bool) (all []string) {
-		for _, one := range []interface{ Text(w io.Writer) error }{
+		for _, one := range []Record{
 			&Backup{Ledger: l, Full: full}, &Restore{Ledger: l, Full: full},
 			&Check{Ledger: l, Result: result, Full: full},
 		} {
-			var b strings.Builder
-			require.NoError(t, one.Text(&b))
+			var b show.Page
+			one.Text(&b)
 			require.NotContains(t, b.String(), "\n\n\n")
 			all = append(all, b.String())
 		}
@@ -51,8 +50,8 @@ func TestAnUnfinishedCheckHasNoOutcome(t *testing.T) {
 		2: "the check is incomplete: the rest may be damaged; 2 problems found so far\n",
 	} {
 		end := &Check{Ledger: report.New(time.Now), Result: &check.Result{Snapshots: 3, More: found}, Halfway: true}
-		var b strings.Builder
-		require.NoError(t, end.Text(&b))
+		var b show.Page
+		end.Text(&b)
 		require.Contains(t, b.String(), want)
 		require.NotContains(t, b.String(), "looked at 3 snapshots")
 		require.NotContains(t, b.String(), "no errors")

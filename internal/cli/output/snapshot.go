@@ -2,34 +2,26 @@ package output
 
 import (
 	"fmt"
-	"io"
 	"strings"
-	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/report/show"
-	"github.com/tidemark-backup/tidemark/pkg/format"
-	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )
 
 // Snapshot is one snapshot: in text a line about it, as the head of a listing.
-type Snapshot struct {
-	ID       format.ID
-	Snapshot *snapshot.Snapshot
-	Stored   time.Time // by the target; zero: not asked for
-}
+type Snapshot struct{ repo.Listed }
 
 // Text writes the head of a listing.
-func (s *Snapshot) Text(w io.Writer) error {
+func (s *Snapshot) Text(w *show.Page) {
 	note := ""
 	if s.Snapshot.Description != "" {
 		note = ": " + human.Printable(s.Snapshot.Description)
 	}
-	_, err := fmt.Fprintln(w, show.Prose(w, fmt.Sprintf("snapshot %s of %s at %s by %s@%s%s", s.ID.Short(),
+	fmt.Fprintln(w, w.Prose(fmt.Sprintf("snapshot %s of %s at %s by %s@%s%s", s.ID.Short(),
 		printableList(s.Snapshot.Sources, ", "), stamp(s.Snapshot.Time), human.Printable(s.Snapshot.User),
 		human.Printable(s.Snapshot.Host), note)))
-	return err
 }
 
 func printableList(list []string, separator string) string {
@@ -48,15 +40,7 @@ func (s *Snapshot) Events() []any {
 		Hostname: sn.Host, Username: sn.User, UID: sn.UID, GID: sn.GID, Tags: sn.Tags, Note: sn.Description,
 		Program: sn.Program,
 		System:  sn.System, TotalFiles: sn.Stats.Content.Files, TotalBytes: sn.Stats.Content.Bytes,
-		Failed: sn.Stats.Objects.Failed, Partial: sn.Partial, Paths: []string{},
-	}
-	for _, path := range sn.Sources {
-		text, _ := event.Escape(path)
-		e.Paths = append(e.Paths, text)
-	}
-	for _, word := range sn.Domain {
-		text, _ := event.Escape(word)
-		e.Domain = append(e.Domain, text)
+		Failed: sn.Stats.Objects.Failed, Partial: sn.Partial, Paths: event.Paths(sn.Sources), Domain: event.Paths(sn.Domain),
 	}
 	if !sn.Parent.IsZero() {
 		e.Parent = sn.Parent.String()
@@ -68,12 +52,11 @@ func (s *Snapshot) Events() []any {
 }
 
 // Heading stands above what was found in a snapshot. Scripts find the snapshot in each record.
-type Heading struct{ Snapshot }
+type Heading struct{ repo.Listed }
 
 // Text writes one line.
-func (h *Heading) Text(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "in snapshot %s of %s:\n", h.ID.Short(), stamp(h.Snapshot.Snapshot.Time))
-	return err
+func (h *Heading) Text(w *show.Page) {
+	fmt.Fprintf(w, "in snapshot %s of %s:\n", h.ID.Short(), stamp(h.Snapshot.Time))
 }
 
 // Events returns nothing.
@@ -82,12 +65,12 @@ func (h *Heading) Events() []any { return nil }
 // Snapshots is a list of them under a heading.
 type Snapshots struct {
 	Heading string // "" for none
-	List    []Snapshot
+	List    []repo.Listed
 	Compact bool // without paths and sizes
 }
 
 // Text writes a table.
-func (s *Snapshots) Text(w io.Writer) error {
+func (s *Snapshots) Text(w *show.Page) {
 	if s.Heading != "" {
 		fmt.Fprintln(w, s.Heading)
 	}
@@ -108,19 +91,16 @@ func (s *Snapshots) Text(w io.Writer) error {
 		t.add(cells...)
 	}
 	if len(s.List) > 0 {
-		if err := t.write(w); err != nil {
-			return err
-		}
+		t.write(w)
 	}
-	_, err := fmt.Fprintln(w, human.Plural(uint64(len(s.List)), "snapshot"))
-	return err
+	fmt.Fprintln(w, human.Plural(uint64(len(s.List)), "snapshot"))
 }
 
 // Events returns a record for each snapshot.
 func (s *Snapshots) Events() []any {
 	var all []any
 	for _, one := range s.List {
-		all = append(all, one.Events()...)
+		all = append(all, (&Snapshot{one}).Events()...)
 	}
 	return all
 }

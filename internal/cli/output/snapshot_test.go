@@ -1,12 +1,13 @@
 package output
 
 import (
-	"bytes"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -15,7 +16,7 @@ import (
 // TestTableOfSnapshots: columns, alignment, and one line for each further path.
 func TestTableOfSnapshots(t *testing.T) {
 	taken := time.Date(2026, time.March, 1, 8, 5, 0, 0, time.Local)
-	all := Snapshots{Heading: "those of anna", List: []Snapshot{
+	all := Snapshots{Heading: "those of anna", List: []repo.Listed{
 		{ID: format.ID{0x1f, 0x3a, 0x9c, 0x2b}, Snapshot: &snapshot.Snapshot{
 			Time: tree.Time{Sec: taken.Unix()}, Host: "anna", Sources: []string{"/home", "/etc"}, Tags: []string{"a", "b"},
 			Stats: snapshot.Stats{Content: snapshot.Content{Files: 1234, Bytes: 3 << 30}},
@@ -26,8 +27,8 @@ func TestTableOfSnapshots(t *testing.T) {
 		}},
 	}}
 	show := func() string {
-		var b bytes.Buffer
-		require.NoError(t, all.Text(&b))
+		var b show.Page
+		all.Text(&b)
 		return b.String()
 	}
 	require.Equal(t, `those of anna

@@ -2,8 +2,6 @@ package output
 
 import (
 	"fmt"
-	"io"
-	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
@@ -18,9 +16,8 @@ type Stats struct {
 }
 
 // Text writes the figures of the mode.
-func (s *Stats) Text(w io.Writer) error {
-	var b strings.Builder
-	row := func(label, value string) { fmt.Fprintf(&b, "%-24s %s\n", label+":", value) }
+func (s *Stats) Text(w *show.Page) {
+	row := func(label, value string) { fmt.Fprintf(w, "%-24s %s\n", label+":", value) }
 	row("Mode", string(s.Mode))
 	if s.Mode != browse.WholeRepository {
 		row("Snapshots", human.Count(s.Snapshots))
@@ -41,14 +38,12 @@ func (s *Stats) Text(w io.Writer) error {
 		row("Ratio", fmt.Sprintf("%.2f", s.Ratio()))
 	}
 	if s.Mode == browse.WholeRepository {
-		s.repository(&b)
+		s.repository(w)
 	}
-	fmt.Fprintf(&b, "\n%s\n", show.Prose(w, meaning(s.Mode)))
+	fmt.Fprintf(w, "\n%s\n", w.Prose(meaning(s.Mode)))
 	if s.Prices != nil {
-		s.cost(&b)
+		s.cost(w)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }
 
 // meaning says what the sizes of a mode are.
@@ -67,45 +62,40 @@ func meaning(mode browse.Mode) string {
 		"Sizes in the table are those of the stored files."
 }
 
-func (s *Stats) repository(b *strings.Builder) {
-	fmt.Fprintf(b, "%-24s %s on average\n", "Chunk size:", human.Size(uint64(s.ChunkSize)))
+func (s *Stats) repository(w *show.Page) {
+	fmt.Fprintf(w, "%-24s %s on average\n", "Chunk size:", human.Size(uint64(s.ChunkSize)))
 	t := table{head: []string{"Kind", "Files>", "Size>"}}
 	for _, k := range s.Kinds {
 		t.add(k.Kind.String(), human.Count(k.Files), human.Size(k.Bytes))
 	}
-	b.WriteString("\n")
-	_ = t.write(b) // a strings.Builder does not fail
+	fmt.Fprintln(w)
+	t.write(w)
 	if s.Damaged > 0 {
-		fmt.Fprintf(b, "\n%s cannot be read: run 'tidemark check'\n", human.Plural(s.Damaged, "index file"))
+		fmt.Fprintf(w, "\n%s cannot be read: run 'tidemark check'\n", human.Plural(s.Damaged, "index file"))
 	}
 }
 
-func (s *Stats) cost(b *strings.Builder) {
-	fmt.Fprintf(b, "\n%-24s %.2f for storage\n\n", "Cost of a month:", s.Month(*s.Prices))
+func (s *Stats) cost(w *show.Page) {
+	fmt.Fprintf(w, "\n%-24s %.2f for storage\n\n", "Cost of a month:", s.Month(*s.Prices))
 	t := table{head: []string{"Estimate of a run", "Put, list>", "Get>", "Delete>", "Read>", "Cost>"}}
 	for _, r := range s.Runs(*s.Prices) {
 		t.add(r.Name, human.Count(r.Requests.Put), human.Count(r.Requests.Get), human.Count(r.Requests.Delete),
 			human.Size(r.Out), fmt.Sprintf("%.4f", r.Cost))
 	}
-	_ = t.write(b) // a strings.Builder does not fail
+	t.write(w)
 }
 
 // Events returns the record.
 func (s *Stats) Events() []any {
-	e := &event.Statistics{Type: "stats", Mode: string(s.Mode), Snapshots: s.Snapshots, FileCount: s.Files +
-		s.Dirs + s.Others,
-		RestoreSize: s.Bytes, BlobCount: s.Blobs, Uncompressed: s.uncompressed(), Stored: s.Stored, Ratio: s.Ratio(),
-		Packs: s.Data.Packs + s.Trees.Packs, ChunkSize: s.ChunkSize}
+	e := &event.Statistics{Type: "stats", Mode: string(s.Mode), Snapshots: s.Snapshots,
+		FileCount: s.Files + s.Dirs + s.Others, RestoreSize: s.Bytes, BlobCount: s.Blobs, Stored: s.Stored,
+		Ratio: s.Ratio(), Packs: s.Data.Packs + s.Trees.Packs, ChunkSize: s.ChunkSize}
+	if s.Stored > 0 {
+		e.Uncompressed = s.Bytes
+	}
 	if s.Prices != nil {
 		month := s.Month(*s.Prices)
 		e.Month, e.Costs = &month, s.Runs(*s.Prices)
 	}
 	return []any{e}
-}
-
-func (s *Stats) uncompressed() uint64 {
-	if s.Stored == 0 {
-		return 0
-	}
-	return s.Bytes
 }

@@ -2,7 +2,6 @@ package output
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,18 +41,16 @@ func NewStatus(o event.Overview, proven proofs.Summary, limit time.Duration, now
 func (s *Status) Events() []any { return []any{&s.Overview} }
 
 // Text writes a block of lines for each job, and what is known of the repository.
-func (s *Status) Text(w io.Writer) error {
-	var b strings.Builder
+func (s *Status) Text(w *show.Page) {
 	for _, line := range s.Lines() {
-		b.WriteString(line.Text + "\n")
+		fmt.Fprintln(w, line.Text)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }
 
 // Lines lays it out in the width.
 func (s *Status) Lines() []show.Line {
 	var lines []show.Line
+	add := func(style show.Style, text string) { lines = append(lines, show.Line{Text: text, Style: style}) }
 	for i := range s.defined() {
 		lines = append(lines, s.serviceJob(&s.defined()[i])...)
 	}
@@ -61,31 +58,34 @@ func (s *Status) Lines() []show.Line {
 	for i := range s.Jobs {
 		if j := &s.Jobs[i]; s.stepOf(j.PID) == nil {
 			others++
-			lines = append(lines, s.title(fmt.Sprintf("%s, process %d", j.Job, j.PID), where(j.Sources, j.Repository)))
+			add(show.Bold, s.title(fmt.Sprintf("%s, process %d", j.Job, j.PID), where(j.Sources, j.Repository)))
 			lines = append(lines, s.running(j)...)
 		}
 	}
 	switch {
 	case s.Service == nil && others == 0 && len(s.Problems) == 0: // one that does not answer runs, too
-		lines = append(lines, show.Line{Text: "no job of this user is running"})
+		add(show.Plain, "no job of this user is running")
 	case s.Service != nil && len(s.Service.Jobs) == 0:
-		lines = append(lines, show.Line{Text: "the service has no jobs: see 'tidemark job'"})
+		add(show.Plain, "the service has no jobs: see 'tidemark job'")
 	}
 	if s.Service == nil {
 		if len(s.Defined) == 0 {
 			lines = append(lines, s.repository()...)
 		}
-		lines = append(lines, show.Line{Text: Presence(&s.Overview)})
+		add(show.Plain, Presence(&s.Overview))
 	}
 	for i := range s.Machines {
-		lines = append(lines, s.machine(&s.Machines[i]))
+		m, style, stale := &s.Machines[i], show.Plain, ""
+		if m.Stale {
+			style, stale = show.Bold, ": stale"
+		}
+		add(style, human.Printable(m.Host)+": "+s.last("last complete backup", m.LastBackup)+stale)
 	}
 	if s.Service != nil && s.Service.Problem != "" {
-		lines = append(lines, show.Line{Text: "the option file cannot be used: " + human.Harmless(s.Service.Problem),
-			Style: show.Red})
+		add(show.Red, "the option file cannot be used: "+human.Harmless(s.Service.Problem))
 	}
 	for _, problem := range s.problems() {
-		lines = append(lines, show.Line{Text: problem, Style: show.Bold})
+		add(show.Bold, problem)
 	}
 	var wrapped []show.Line // a reason, a time or a command is never cut
 	for _, line := range lines {
@@ -121,16 +121,6 @@ func Presence(s *event.Overview) string {
 	return "the service is not running"
 }
 
-// machine describes a machine with snapshots in the repository.
-func (s *Status) machine(m *event.Machine) show.Line {
-	line := show.Line{Text: human.Printable(m.Host) + ": " + s.last("last complete backup", m.LastBackup)}
-	if m.Stale {
-		line.Text += ": stale"
-		line.Style = show.Bold
-	}
-	return line
-}
-
 // Log returns a line for each job that runs, or one that says that none does, for output that scrolls.
 func (s *Status) Log() []string {
 	var lines []string
@@ -163,13 +153,10 @@ func (s *Status) Log() []string {
 type StatusLog struct{ *Status }
 
 // Text writes the lines with the time before each.
-func (s *StatusLog) Text(w io.Writer) error {
+func (s *StatusLog) Text(w *show.Page) {
 	for _, line := range s.Log() {
-		if _, err := fmt.Fprintf(w, "%s %s\n", day(s.Now), line); err != nil {
-			return err
-		}
+		fmt.Fprintf(w, "%s %s\n", day(s.Now), line)
 	}
-	return nil
 }
 
 // problems returns the problems, each in one line.
@@ -181,22 +168,16 @@ func (s *Status) problems() (lines []string) {
 }
 
 // title is the first line of a job: what it is, and as much of the sources and the repository as there is space for.
-func (s *Status) title(name, of string) show.Line {
-	if of != "" {
-		if space := s.Width - human.Columns(name) - 2; space > 0 {
-			name += ": " + human.CutMiddle(of, space)
-		}
+func (s *Status) title(name, of string) string {
+	if space := s.Width - human.Columns(name) - 2; space > 0 && of != "" {
+		name += ": " + human.CutMiddle(of, space)
 	}
-	return show.Line{Text: name, Style: show.Bold}
+	return name
 }
 
 // where names sources and repository: "/home to /srv/backup".
 func where(sources []string, repository string) string {
-	shown := make([]string, len(sources))
-	for i, source := range sources {
-		shown[i] = human.Printable(source)
-	}
-	text := strings.Join(shown, " ")
+	text := printableList(sources, " ")
 	if repository != "" {
 		text = strings.TrimSpace(text + " to " + human.Printable(repository))
 	}
@@ -251,12 +232,12 @@ func (s *Status) serviceJob(j *event.DaemonJob) []show.Line {
 		style = show.Red
 	}
 	lines := []show.Line{{Text: s.headline(j), Style: style}}
+	add := func(style show.Style, text string) { lines = append(lines, show.Line{Text: "  " + text, Style: style}) }
 	if j.Problem != "" {
-		lines = append(lines, show.Line{Text: "  " + oneLine(j.Problem), Style: show.Red})
+		add(show.Red, oneLine(j.Problem))
 	}
-	plain := func(text string) { lines = append(lines, show.Line{Text: "  " + text}) }
 	if j.Repository != "" {
-		plain(whereIn(j.Sources, j.Repository, s.Width-2))
+		add(show.Plain, whereIn(j.Sources, j.Repository, s.Width-2))
 	}
 	for i := range s.Jobs {
 		if s.stepOf(s.Jobs[i].PID) == j {
@@ -274,27 +255,24 @@ func (s *Status) serviceJob(j *event.DaemonJob) []show.Line {
 	if j.LastBackup == nil && j.LastRun == nil { // there may be backups by hand
 		last = "the service has not run it yet"
 	}
-	plain(last + "; " + s.last("last proven", j.LastProven))
+	add(show.Plain, last+"; "+s.last("last proven", j.LastProven))
 	if j.Damage != "" {
-		lines = append(lines, show.Line{Text: "  damaged: " + oneLine(j.Damage), Style: show.Red})
+		add(show.Red, "damaged: "+oneLine(j.Damage))
 	}
-	if j.Failures > 0 {
-		text := human.Plural(uint64(j.Failures), "run") + " failed"
-		if j.LastRun != nil && j.LastRun.Outcome == record.Failed {
-			text += ": " + oneLine(j.LastRun.Message)
+	why := func(outcome string) string {
+		if j.LastRun == nil || j.LastRun.Outcome != outcome {
+			return ""
 		}
-		lines = append(lines, show.Line{Text: "  " + text, Style: show.Red})
+		return ": " + oneLine(j.LastRun.Message)
 	}
-	if j.Failures == 0 && j.Incomplete > 0 {
-		text := human.Plural(uint64(j.Incomplete), "run") + " incomplete"
-		if j.LastRun != nil && j.LastRun.Outcome == record.Incomplete {
-			text += ": " + oneLine(j.LastRun.Message)
-		}
-		lines = append(lines, show.Line{Text: "  " + text, Style: show.Bold})
+	switch {
+	case j.Failures > 0:
+		add(show.Red, human.Plural(uint64(j.Failures), "run")+" failed"+why(record.Failed))
+	case j.Incomplete > 0:
+		add(show.Bold, human.Plural(uint64(j.Incomplete), "run")+" incomplete"+why(record.Incomplete))
 	}
 	if j.LastRun != nil && len(j.LastRun.Warnings) > 0 {
-		lines = append(lines, show.Line{Text: "  warning: " + oneLine(strings.Join(j.LastRun.Warnings, "\n")),
-			Style: show.Bold})
+		add(show.Bold, "warning: "+oneLine(strings.Join(j.LastRun.Warnings, "\n")))
 	}
 	return lines
 }
@@ -374,4 +352,91 @@ func (s *Status) stepOf(pid int) *event.DaemonJob {
 		return nil
 	}
 	return &s.Service.Jobs[i]
+}
+
+// The verdicts of status, as in event.Overview.
+const (
+	Fresh      = "fresh"
+	Stale      = "stale"
+	Incomplete = "incomplete"
+	Failed     = "failed"
+	Damaged    = "damaged"
+	Unknown    = "unknown"
+)
+
+// VerdictCode returns the exit code of a verdict, as plug-ins of monitoring systems have them.
+func VerdictCode(verdict string) int {
+	switch verdict {
+	case Fresh:
+		return 0
+	case Stale, Incomplete:
+		return 1
+	case Failed, Damaged:
+		return 2
+	}
+	return 3
+}
+
+// Verdict returns the worst of what is known of the jobs and the service. A fact goes before what is unknown. limit is
+// the age from which on the backup of a default repository without jobs is stale; 0: none.
+func Verdict(o *event.Overview, proven *proofs.Summary, limit time.Duration, now time.Time) string {
+	jobs := o.Defined
+	if o.Service != nil {
+		jobs = o.Service.Jobs
+	}
+	verdicts := map[string]bool{}
+	fresh := map[string]bool{} // groups: one of their repositories is enough
+	for i := range jobs {
+		if jobs[i].Group != "" && jobVerdict(&jobs[i]) == Fresh {
+			fresh[jobs[i].Group] = true
+		}
+	}
+	for i := range jobs {
+		if v := jobVerdict(&jobs[i]); v == Damaged || !fresh[jobs[i].Group] {
+			verdicts[v] = true
+		}
+	}
+	switch {
+	case o.Service != nil && o.Service.Problem != "":
+		verdicts[Failed] = true
+	case o.State == event.ServiceStopped || o.State == event.ServiceUnreachable || len(jobs) == 0 && o.Service != nil:
+		verdicts[Unknown] = true
+	case len(jobs) > 0:
+	case o.LastBackup == nil:
+		verdicts[Unknown] = true
+	case limit > 0 && now.Sub(*o.LastBackup) > limit:
+		verdicts[Stale] = true
+	}
+	verdicts[Damaged] = verdicts[Damaged] || proven.Damage.Problems > 0
+	verdicts[Failed] = verdicts[Failed] || proven.Drill.Failed > 0
+	for i := range o.Machines {
+		if o.Machines[i].Stale {
+			verdicts[Stale] = true
+		}
+	}
+	for _, one := range []string{Damaged, Failed, Stale, Incomplete, Unknown} {
+		if verdicts[one] {
+			return one
+		}
+	}
+	return Fresh
+}
+
+// jobVerdict returns the verdict on a job of the service.
+func jobVerdict(j *event.DaemonJob) string {
+	switch {
+	case j.Damage != "":
+		return Damaged
+	case j.Failures > 0 || j.State == "invalid":
+		return Failed
+	case j.Stale:
+		return Stale
+	case j.Incomplete > 0:
+		return Incomplete
+	case j.LastBackup == nil:
+		return Unknown
+	case j.Problem != "":
+		return Stale // a later version of it does not run
+	}
+	return Fresh
 }

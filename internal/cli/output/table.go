@@ -1,7 +1,7 @@
 package output
 
 import (
-	"io"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -26,7 +26,7 @@ const (
 )
 
 // write lays the table out: headings, a rule, the rows.
-func (t *table) write(w io.Writer) error {
+func (t *table) write(w *show.Page) {
 	widths := make([]int, len(t.head))
 	marks := make([]string, len(t.head))
 	head := make([]string, len(t.head))
@@ -43,26 +43,21 @@ func (t *table) write(w io.Writer) error {
 			widths[i] = max(widths[i], human.Columns(line[i]))
 		}
 	}
-	if fit(widths, t.least(marks), show.Width(w)) {
+	if fit(widths, t.least(marks), w.Width) {
 		lines = nil
 		for _, row := range t.rows {
 			lines = append(lines, unfold(narrowed(row, widths, marks))...)
 		}
 	}
 	total := 2 * (len(widths) - 1)
-	right := make([]bool, len(t.head))
 	for i := range widths {
 		total += widths[i]
-		right[i] = marks[i] == ">"
 	}
-	var b strings.Builder
-	writeLine(&b, head, widths, right)
-	b.WriteString(strings.Repeat("-", total) + "\n")
+	writeLine(w, head, widths, marks)
+	fmt.Fprintln(w, strings.Repeat("-", total))
 	for _, line := range lines {
-		writeLine(&b, line, widths, right)
+		writeLine(w, line, widths, marks)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }
 
 // least returns the least width of each column: 0 of one that stays whole, at least that of a word of one that is
@@ -144,11 +139,11 @@ func unfold(row []string) [][]string {
 	return lines
 }
 
-func writeLine(b *strings.Builder, cells []string, widths []int, right []bool) {
+func writeLine(w *show.Page, cells []string, widths []int, marks []string) {
 	line := ""
 	for i, cell := range cells {
 		pad := strings.Repeat(" ", widths[i]-human.Columns(cell))
-		if right[i] {
+		if marks[i] == ">" {
 			cell = pad + cell
 		} else {
 			cell += pad
@@ -158,5 +153,5 @@ func writeLine(b *strings.Builder, cells []string, widths []int, right []bool) {
 		}
 		line += cell
 	}
-	b.WriteString(strings.TrimRight(line, " ") + "\n")
+	fmt.Fprintln(w, strings.TrimRight(line, " "))
 }

@@ -2,10 +2,11 @@ package output
 
 import (
 	"fmt"
-	"io"
+	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/report/show"
+	"github.com/tidemark-backup/tidemark/internal/speedtest"
 	"github.com/tidemark-backup/tidemark/internal/target"
 )
 
@@ -13,21 +14,16 @@ import (
 type Target struct{ *target.Report }
 
 // Text writes the verdict below the probes.
-func (t *Target) Text(w io.Writer) error {
+func (t *Target) Text(w *show.Page) {
 	table := table{head: []string{"Probe", "Result", "Evidence|"}}
 	for _, p := range t.Probes {
 		table.add(p.Name, string(p.Result), human.Printable(p.Evidence))
 	}
-	if err := table.write(w); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(w, "\n%s\n", show.Prose(w, human.Printable(t.Path)+": "+t.Sentence()))
+	table.write(w)
+	fmt.Fprintf(w, "\n%s\n", w.Prose(human.Printable(t.Path)+": "+t.Sentence()))
 	for _, p := range t.Because() {
-		if err == nil {
-			_, err = fmt.Fprintln(w, show.Prose(w, "  "+p.Name+": "+human.Printable(p.Remedy)))
-		}
+		fmt.Fprintln(w, w.Prose("  "+p.Name+": "+human.Printable(p.Remedy)))
 	}
-	return err
 }
 
 // Events returns the report.
@@ -47,13 +43,10 @@ func (t *Target) Events() []any {
 type Destination struct{ *target.Speed }
 
 // Text writes a line for each measurement.
-func (d *Destination) Text(w io.Writer) error {
+func (d *Destination) Text(w *show.Page) {
 	for _, line := range d.Lines() {
-		if _, err := fmt.Fprintln(w, show.Prose(w, human.Printable(line))); err != nil {
-			return err
-		}
+		fmt.Fprintln(w, w.Prose(human.Printable(line)))
 	}
-	return nil
 }
 
 // Events returns a record for each measurement.
@@ -71,4 +64,74 @@ func (d *Destination) Events() []any {
 		all = append(all, &burst{"destination", d.Path, b.Files, b.Size, b.Elapsed.Seconds(), b.Rate()})
 	}
 	return all
+}
+
+// Measurement is one result of a benchmark.
+type Measurement struct {
+	speedtest.Result
+	First bool // of its policy
+	// Device and Medium are those of a measurement of a disk.
+	Device, Medium string
+}
+
+// Text writes a line, below the policy's name if it is the first.
+func (m *Measurement) Text(w *show.Page) {
+	if m.First {
+		fmt.Fprintf(w, "%s\n", m.Policy)
+	}
+	rate := human.Megabytes(m.Rate)
+	if m.Operations() {
+		rate = human.Grouped(m.Rate) + " reads/s"
+	}
+	remark := ""
+	if m.OffDevice {
+		remark = "  (from memory or another machine, not from a disk)"
+	}
+	fmt.Fprintf(w, "  %-24s %-14s %16s  +-%2.0f %%%s\n", m.name(), m.processors(), rate, m.Spread*50, remark)
+}
+
+func (m *Measurement) name() string {
+	if m.What == speedtest.Compress {
+		return fmt.Sprintf("%s, level %d", m.What, m.Level)
+	}
+	return m.What.String()
+}
+
+// processors says how many were used, or which disk.
+func (m *Measurement) processors() string {
+	switch {
+	case m.What.Disk() && m.Medium != "":
+		return human.Device(m.Device, m.Medium)
+	case m.What.Disk():
+		return ""
+	}
+	return human.Plural(uint64(m.CPUs), "processor")
+}
+
+// Events returns the record.
+func (m *Measurement) Events() []any {
+	unit := "bytes"
+	if m.Operations() {
+		unit = "operations"
+	}
+	return []any{&struct {
+		Type       string  `json:"message_type"` // "measurement"
+		Policy     string  `json:"policy"`
+		What       string  `json:"what"`
+		Level      int     `json:"level,omitempty"`
+		Processors int     `json:"processors"`
+		Rate       float64 `json:"rate"`
+		Unit       string  `json:"unit"`
+		Spread     float64 `json:"spread"`
+		Runs       int     `json:"runs"`
+		Seconds    float64 `json:"seconds"`
+		CPUSeconds float64 `json:"cpu_seconds"`
+		OffDevice  bool    `json:"off_device,omitempty"`
+		Device     string  `json:"device,omitempty"`
+		Medium     string  `json:"medium,omitempty"`
+	}{
+		"measurement", m.Policy.String(), strings.ReplaceAll(m.What.String(), " ", "_"), m.Level, m.CPUs, m.Rate,
+		unit, m.Spread,
+		m.Runs, m.Wall.Seconds(), m.CPU.Seconds(), m.OffDevice, m.Device, m.Medium,
+	}}
 }

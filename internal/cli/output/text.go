@@ -25,67 +25,70 @@ type TextOptions struct {
 
 // Text prints for people.
 type Text struct {
-	out, err io.Writer
-	screen   *show.Printer // nil: standard error is no terminal
-	opt      TextOptions
-	colors   struct{ out, err bool } // of each stream: a terminal, and colours are wanted
-	// width of the terminal of each stream, in columns; 0: there is none
-	width struct{ out, err func() int }
+	out, err         io.Writer
+	outTerm, errTerm *os.File      // the terminals of both; nil: there is none
+	screen           *show.Printer // nil: standard error is no terminal
+	opt              TextOptions
 }
 
 // NewText returns a printer on standard output and standard error. If the latter is a terminal, progress is shown
 // there, and what goes to a terminal on out scrolls above it.
 func NewText(out, err io.Writer, opt TextOptions) *Text {
 	t := &Text{out: out, err: err, opt: opt}
-	t.width.out, t.width.err = func() int { return 0 }, func() int { return 0 }
-	o, ok := out.(*os.File)
-	outShown := ok && show.IsTerminal(o, opt.Term)
-	t.colors.out = outShown && !opt.NoColor
-	columns := func(f *os.File) func() int {
-		return func() int {
-			width, _ := show.TerminalSize(f)()
-			return width
-		}
-	}
-	if outShown {
-		t.width.out = columns(o)
-	}
-	if f, ok := err.(*os.File); ok && show.IsTerminal(f, opt.Term) {
-		t.colors.err = !opt.NoColor
-		t.width.err = columns(f)
-		t.screen = show.NewPrinter(f, show.TerminalSize(f), t.colors.err)
+	t.outTerm, t.errTerm = t.terminal(out), t.terminal(err)
+	if t.errTerm != nil {
+		t.screen = show.NewPrinter(t.errTerm, show.TerminalSize(t.errTerm), !opt.NoColor)
 		t.err = t.screen
-		if outShown {
-			t.out = t.screen.Through(o)
+		if t.outTerm != nil {
+			t.out = t.screen.Through(t.outTerm)
 		}
 	}
 	return t
 }
 
-// page returns a page for standard error.
-func (t *Text) page() *show.Page { return &show.Page{Colors: t.colors.err, Width: t.width.err()} }
+func (t *Text) terminal(w io.Writer) *os.File {
+	if f, ok := w.(*os.File); ok && show.IsTerminal(f, t.opt.Term) {
+		return f
+	}
+	return nil
+}
+
+// page returns a page for a terminal, or for nil.
+func (t *Text) page(terminal *os.File) *show.Page {
+	if terminal == nil {
+		return &show.Page{}
+	}
+	width, _ := show.TerminalSize(terminal)()
+	return &show.Page{Colors: !t.opt.NoColor, Width: width}
+}
+
+// line writes text to standard error.
+func (t *Text) line(style show.Style, text string) {
+	p := t.page(t.errTerm)
+	fmt.Fprintln(t.err, p.Styled(style, p.Prose(text)))
+}
 
 // Print writes r in one piece, so that nothing gets between its lines.
 func (t *Text) Print(r Record) error {
-	b := show.Page{Colors: t.colors.out, Width: t.width.out()}
-	if err := r.Text(&b); err != nil {
-		return err
-	}
-	if _, err := t.out.Write(b.Bytes()); err != nil {
+	p := t.page(t.outTerm)
+	r.Text(p)
+	return t.write(p.Bytes())
+}
+
+func (t *Text) write(text []byte) error {
+	if _, err := t.out.Write(text); err != nil {
 		return fmt.Errorf("write result: %w", err)
 	}
 	return nil
 }
 
-// Report prints r, or only its Brief if the user wants quiet.
+// Report prints r. If the user wants quiet, it prints only the ID of the snapshot that a backup saved.
 func (t *Text) Report(r Record) error {
 	if !t.opt.Quiet {
 		return t.Print(r)
 	}
-	if short, ok := r.(Brief); ok && short.Brief() != "" {
-		if _, err := fmt.Fprintln(t.out, short.Brief()); err != nil {
-			return fmt.Errorf("write result: %w", err)
-		}
+	if b, ok := r.(*Backup); ok && !b.ID.IsZero() {
+		return t.write([]byte(b.ID.String() + "\n"))
 	}
 	return nil
 }
@@ -93,11 +96,11 @@ func (t *Text) Report(r Record) error {
 // Note writes a line to standard error unless the user wants quiet.
 func (t *Text) Note(text string) {
 	if !t.opt.Quiet {
-		text = show.Prose(t.page(), human.Harmless(address.Mask(text)))
+		style := show.Plain
 		if strings.HasPrefix(text, "warning:") {
-			text = show.Strong(t.page(), text)
+			style = show.Bold
 		}
-		fmt.Fprintln(t.err, text)
+		t.line(style, human.Harmless(address.Mask(text)))
 	}
 }
 
@@ -110,15 +113,13 @@ func (t *Text) Watch(ctx context.Context, l *report.Ledger) func() {
 	l.OnIssue(func(i report.Issue) {
 		switch {
 		case i.Severity == report.Failure:
-			fmt.Fprintln(t.err, show.Bad(t.page(), show.Prose(t.page(), i.String())))
+			t.line(show.Red, i.String())
 		case t.opt.Verbose > 0:
 			fmt.Fprintln(t.err, i.String())
 		}
 	})
-	signals, cancel := context.WithCancel(ctx)
-	report.OnSignal(signals, l, t.err)
-	stop := t.progress(ctx, l)
-	return func() { cancel(); stop() }
+	silence, stop := report.OnSignal(l, t.err), t.progress(ctx, l)
+	return func() { silence(); stop() }
 }
 
 func (t *Text) progress(ctx context.Context, l *report.Ledger) func() {
@@ -137,6 +138,5 @@ func (t *Text) progress(ctx context.Context, l *report.Ledger) func() {
 
 // Fail writes the one line that a command ends with.
 func (t *Text) Fail(_ int, text string, _ bool) {
-	text = show.Prose(t.page(), "tidemark: "+human.Harmless(address.Mask(text)))
-	fmt.Fprintln(t.err, show.Bad(t.page(), text))
+	t.line(show.Red, "tidemark: "+human.Harmless(address.Mask(text)))
 }

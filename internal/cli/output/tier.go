@@ -2,7 +2,6 @@ package output
 
 import (
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -11,16 +10,18 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
+	"github.com/tidemark-backup/tidemark/internal/throttle/priority"
 )
 
 // Jobs lists running jobs.
 type Jobs struct{ List []control.Status }
 
 // Text writes a table; a job has a line for each of its devices.
-func (j *Jobs) Text(w io.Writer) error {
+func (j *Jobs) Text(w *show.Page) {
 	if len(j.List) == 0 {
-		_, err := fmt.Fprintln(w, "no job of this user is running")
-		return err
+		fmt.Fprintln(w, "no job of this user is running")
+		return
 	}
 	t := table{head: []string{"PID>", "Policy|", "Running>", "Device~", "Now|", "Asleep|", "Command~"}}
 	for _, s := range j.List {
@@ -37,7 +38,7 @@ func (j *Jobs) Text(w io.Writer) error {
 			human.Clocked(time.Since(s.Start)), strings.Join(device, "\n"),
 			strings.Join(now, "\n"), strings.Join(slept, "\n"), human.Printable(strings.Join(s.Command, " ")))
 	}
-	return t.write(w)
+	t.write(w)
 }
 
 // ending is when a policy ends that was set for a time: " until 15:04:05", with the day if it is another one.
@@ -52,13 +53,7 @@ func ending(until *time.Time) string {
 }
 
 // Events returns the jobs as they reported themselves.
-func (j *Jobs) Events() []any {
-	var all []any
-	for i := range j.List {
-		all = append(all, &j.List[i])
-	}
-	return all
-}
+func (j *Jobs) Events() []any { return events(j.List) }
 
 // gateState describes what a gate does now, and the process that causes it.
 func gateState(g *event.Gate) string {
@@ -84,7 +79,7 @@ func asleep(g *event.Gate, elapsed time.Duration) string {
 type PolicyChange struct{ Change control.Change }
 
 // Text writes a line, and one for each thing that did not change with it.
-func (p *PolicyChange) Text(w io.Writer) error {
+func (p *PolicyChange) Text(w *show.Page) {
 	c := p.Change
 	policy := c.Policy + ending(c.Until)
 	line := fmt.Sprintf("process %d: %s, it was %s", c.PID, policy, c.Was)
@@ -94,14 +89,73 @@ func (p *PolicyChange) Text(w io.Writer) error {
 	case c.Was == c.Policy, c.Was == "":
 		line = fmt.Sprintf("process %d: %s", c.PID, policy)
 	}
-	_, err := fmt.Fprintln(w, human.Printable(line))
+	fmt.Fprintln(w, human.Printable(line))
 	for _, note := range c.Notes {
-		if err == nil {
-			_, err = fmt.Fprintln(w, "  "+human.Printable(note))
-		}
+		fmt.Fprintln(w, "  "+human.Printable(note))
 	}
-	return err
 }
 
 // Events returns the record.
 func (p *PolicyChange) Events() []any { return []any{&p.Change} }
+
+// Priority is what became of a process that was given a policy.
+type Priority struct {
+	PID     int
+	Applied priority.Applied
+}
+
+// Text writes a line, and one for each thing that could not be done.
+func (p *Priority) Text(w *show.Page) {
+	fmt.Fprintf(w, "process %d: %s: %s (%s)\n", p.PID, p.Applied.Policy, p.Applied.Now,
+		human.Plural(uint64(p.Applied.Threads), "thread"))
+	for _, note := range p.Applied.Notes {
+		fmt.Fprintln(w, "  "+human.Printable(note))
+	}
+}
+
+// Events returns the record.
+func (p *Priority) Events() []any {
+	notes := p.Applied.Notes
+	if notes == nil {
+		notes = []string{}
+	}
+	return []any{&struct {
+		Type    string   `json:"message_type"` // "priority"
+		PID     int      `json:"pid"`
+		Policy  string   `json:"policy"`
+		Threads int      `json:"threads"`
+		Now     string   `json:"now"`
+		Notes   []string `json:"notes"`
+	}{"priority", p.PID, p.Applied.Policy.String(), p.Applied.Threads, p.Applied.Now, notes}}
+}
+
+// Steered is the state of the service after an order.
+type Steered struct {
+	Daemon event.Daemon
+	Job    string // the order was about this job; "": about all
+}
+
+// Text writes a line for each job that was meant.
+func (s *Steered) Text(w *show.Page) {
+	for i := range s.Daemon.Jobs {
+		j := &s.Daemon.Jobs[i]
+		if s.Job != "" && s.Job != j.Name {
+			continue
+		}
+		text := j.State
+		switch {
+		case j.Step != "":
+			text += " (" + j.Step + ")"
+		case j.WaitsFor != "":
+			text += ": " + human.Printable(j.WaitsFor)
+		case j.PausedUntil != nil:
+			text += " until " + day(*j.PausedUntil)
+		case j.Next != nil:
+			text += ", next run " + day(*j.Next)
+		}
+		fmt.Fprintf(w, "job %s: %s\n", human.Printable(j.Name), text)
+	}
+}
+
+// Events returns the state of the service.
+func (s *Steered) Events() []any { return []any{&s.Daemon} }

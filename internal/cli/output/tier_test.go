@@ -1,7 +1,6 @@
 package output
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -12,14 +11,15 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
 	"github.com/tidemark-backup/tidemark/internal/speedtest"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 func text(t *testing.T, r Record) string {
 	t.Helper()
-	var b bytes.Buffer
-	require.NoError(t, r.Text(&b))
+	var b show.Page
+	r.Text(&b)
 	return b.String()
 }
 

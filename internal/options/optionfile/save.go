@@ -109,9 +109,12 @@ func keep(path string, content []byte, mode fs.FileMode) (string, error) {
 	}
 }
 
+// Unfinished is the pattern of the names of files that Replace has not renamed yet.
+const Unfinished = ".tidemark-*.tmp"
+
 // Replace writes a file under another name, flushes it, and renames it.
 func Replace(path string, content []byte, mode fs.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".tidemark-*.tmp")
+	f, err := os.CreateTemp(filepath.Dir(path), Unfinished)
 	if err != nil {
 		return err
 	}

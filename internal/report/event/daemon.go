@@ -105,3 +105,118 @@ type RunStep struct {
 	// what the command printed as its summary, unchanged
 	Summary json.RawMessage `json:"summary,omitempty"`
 }
+
+// ServiceState is what is known of the service.
+type ServiceState string
+
+// The states of the service.
+const (
+	ServiceRuns        ServiceState = "running"
+	ServiceStopped     ServiceState = "stopped"
+	ServiceUnreachable ServiceState = "unreachable"
+	ServiceOfOther     ServiceState = "other user"
+	ServiceAbsent      ServiceState = "not running"
+)
+
+// Overview is what `tidemark status` shows.
+type Overview struct {
+	Type    string  `json:"message_type"`      // "overview"
+	Service *Daemon `json:"service,omitempty"` // as `daemon`, if the service answers
+	// of the service of this user: `running`, `stopped` (by a signal), `unreachable` (it runs, and does not answer),
+	// `other user` (not running, and that of another user is) or `not running`
+	State ServiceState `json:"service_state"`
+	PID   int          `json:"service_pid,omitempty"`  // process of the service, if it does not answer
+	User  string       `json:"service_user,omitempty"` // other user
+	// without an answer: list of *jobs of the service*, from the option file and the state folder
+	Defined []DaemonJob `json:"defined_jobs,omitempty"`
+	// `--repo`: list of *machines* with snapshots in it
+	Machines []Machine `json:"machines,omitempty"`
+	// what the exit code says: `fresh`, `stale`, `incomplete`, `failed`, `damaged` or `unknown`
+	Verdict string `json:"verdict"`
+	Jobs    []Job  `json:"jobs"` // list of running jobs as `job`, those of the service included
+	// location of the default repository; this and the times only without the service
+	Repository string     `json:"repository,omitempty"`
+	LastBackup *time.Time `json:"last_backup,omitempty"` // newest snapshot that this machine made and did not forget
+	Proven     any        `json:"proven,omitempty"`      // as `last_verified`
+	Problems   []string   `json:"problems,omitempty"`    // what is missing here, and why
+}
+
+// Machine is a machine with snapshots in a repository.
+type Machine struct {
+	Host string `json:"hostname"` // as in its snapshots
+	// newest complete snapshot; none if each lacks objects
+	LastBackup *time.Time `json:"last_backup,omitempty"`
+	Stale      bool       `json:"stale"` // none within ALERTAFTER
+}
+
+// JobDefinition is a job of an option file.
+type JobDefinition struct {
+	Type       string      `json:"message_type"` // "job_definition"
+	Name       string      `json:"name"`         // of the stanza
+	File       string      `json:"option_file"`  // path
+	Sources    []string    `json:"sources"`      // absolute paths
+	Repository string      `json:"repository"`   // location
+	Schedule   string      `json:"schedule"`     // as in the option file
+	Next       []time.Time `json:"next"`         // next times of the schedule; without delays and conditions
+	// mistake of its stanza: it does not run, and the other fields are empty
+	Problem string `json:"problem,omitempty"`
+	Options []any  `json:"options,omitempty"` // of `job show`: those that are set, and those of the service
+}
+
+// Log is a line of the service's log.
+type Log struct {
+	Type    string    `json:"message_type"` // "log"
+	Version int       `json:"version"`      // of the record: 1
+	Time    time.Time `json:"time"`
+	Job     string    `json:"job,omitempty"` // name
+	Run     string    `json:"run,omitempty"` // ID
+	// `started`, `progress`, `step`, `finished`, `waiting`, `resumed`, `note`, `loaded`, `silent`, `invalid`,
+	// `stalled` or `warning`
+	Kind  string `json:"kind"`
+	Level string `json:"level"` // `info`, `warning` or `error`
+	Text  string `json:"text"`  // as printed by `tidemark log`
+}
+
+// Sentence is the text with the name of its job.
+func (l *Log) Sentence() string {
+	if l.Job == "" {
+		return l.Text
+	}
+	return l.Job + ": " + l.Text
+}
+
+// Notification is the body of the request to a webhook.
+type Notification struct {
+	Type string `json:"message_type"` // "notification"
+	// `failed`, `incomplete`, `invalid` (a mistake in the option file), `silent` (no backup succeeded for too long),
+	// `recovered`, `stalled` (a step makes no progress), `warning` (of a backup), `summary` (of a week) or
+	// `test`
+	Kind string    `json:"kind"`
+	Host string    `json:"host"`          // name of this machine
+	Job  string    `json:"job"`           // name
+	Time time.Time `json:"time"`          // of the event
+	Text string    `json:"text"`          // for people
+	Run  *Run      `json:"run,omitempty"` // the last that ended
+}
+
+// NotifyTest is the result of a test message.
+type NotifyTest struct {
+	Type  string `json:"message_type"`    // "notify_test"
+	Job   string `json:"job"`             // name
+	Way   string `json:"way"`             // `mail`, `webhook`, `healthcheck` or `desktop`
+	To    string `json:"to"`              // without secrets
+	Error string `json:"error,omitempty"` // why it failed
+	// why nothing was sent, which is no failure: the user has no desktop
+	Skipped string `json:"skipped,omitempty"`
+}
+
+// Hook is how a command of the option file around a backup ended.
+type Hook struct {
+	Type string `json:"message_type"` // "hook"
+	// `before-command`, `after-command`, `failure-command`, `after-command of a killed run` or `snapshot-end-command`
+	Step      string `json:"step"`
+	ExitCode  int    `json:"exit_code"`           // -1: a signal ended it
+	Error     string `json:"error,omitempty"`     // why it failed
+	Output    string `json:"output,omitempty"`    // its last 64 KiB
+	Truncated bool   `json:"truncated,omitempty"` // there was more
+}

@@ -5,7 +5,6 @@
 package event
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -40,13 +39,6 @@ func (w *Writer) Write(v any) error {
 	if _, err := w.w.Write(append(line, '\n')); err != nil {
 		w.err = fmt.Errorf("write event: %w", err)
 	}
-	return w.err
-}
-
-// Err returns the first error of a write.
-func (w *Writer) Err() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	return w.err
 }
 
@@ -114,8 +106,8 @@ func NewStatus(t *report.Totals, s report.Speeds, paths []string) *Status {
 		Type: "status", Phase: t.Phase.Key(), SecondsElapsed: uint64(t.Elapsed / time.Second),
 		PercentDone: p.Ratio(), TotalFiles: p.ObjectsTotal, FilesDone: p.Objects, Unit: p.Unit,
 		TotalBytes: p.BytesTotal, BytesDone: p.Bytes, BytesRead: t.Bytes.Read, BytesTransferred: t.Derive().Moved,
-		BytesPerSecond: s.Bytes, ItemsPerSecond: s.Items, ErrorCount: t.Failures, WaitingFor: s.WaitingFor,
-		TargetError: t.Outage.Why, Yielding: yielding(t),
+		BytesPerSecond: s.Bytes, ItemsPerSecond: s.Items, ErrorCount: t.Failures, WaitingFor: s.WaitingFor(),
+		TargetError: t.Outage.Why, CurrentFiles: Paths(paths), Yielding: yielding(t),
 	}
 	switch {
 	case p.Growing:
@@ -133,29 +125,7 @@ func NewStatus(t *report.Totals, s report.Speeds, paths []string) *Status {
 		out.FilesRestored, out.FilesSkipped = &t.Objects.Restored, &t.Objects.Kept
 		out.BytesRestored = &t.Bytes.Restored
 	}
-	for _, path := range paths {
-		text, _ := Escape(path)
-		out.CurrentFiles = append(out.CurrentFiles, text)
-	}
 	return out
-}
-
-// RunStatus writes a status so often until ctx ends or writing fails.
-func RunStatus(ctx context.Context, l *report.Ledger, w *Writer, every time.Duration) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	var m report.Meter
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		t := l.Snapshot()
-		if w.Write(NewStatus(&t, m.Observe(&t), l.CurrentPaths())) != nil {
-			return // the end of the job reports it: Err
-		}
-	}
 }
 
 // Error is a failure of one file, or a remark about it.
@@ -200,8 +170,3 @@ type Exit struct {
 
 // NoSpace is the reason of a command that failed because the repository has no room.
 const NoSpace = "no space"
-
-// NewExit returns the event of a command that ends with code.
-func NewExit(code int, message string) *Exit {
-	return &Exit{Type: "exit_error", Code: code, Message: message}
-}

@@ -72,10 +72,7 @@ func NewGate(g *report.Gate, elapsed time.Duration) Gate {
 		out.Asleep[tier] = d.Seconds()
 	}
 	out.Blamed, out.Current = processes(g.Blamed), processes(g.Current)
-	for _, note := range g.Notes {
-		text, _ := Escape(note)
-		out.Notes = append(out.Notes, text)
-	}
+	out.Notes = Paths(g.Notes)
 	return out
 }
 

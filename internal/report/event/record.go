@@ -38,6 +38,15 @@ func Escape(path string) (text string, raw []byte) {
 	return human.EscapeInvalid(path), []byte(path)
 }
 
+// Paths are the texts of Escape; without paths, the list is empty and not nil.
+func Paths(all []string) []string {
+	texts := make([]string, len(all))
+	for i, path := range all {
+		texts[i], _ = Escape(path)
+	}
+	return texts
+}
+
 // Moment is a time as RFC 3339 can hold it, in years of four digits wherever on Earth: an earlier or later one becomes
 // the first or the last. sec counts from 1970.
 func Moment(sec int64, nsec uint32) time.Time {

@@ -74,6 +74,15 @@ type BackupSummary struct {
 	Figures
 }
 
+// Yielded estimates how much longer the backup took because it yielded.
+func (s *BackupSummary) Yielded() time.Duration {
+	if s.Without == nil {
+		return 0
+	}
+	const second = float64(time.Second)
+	return max(0, time.Duration(s.TotalDuration*second)-time.Duration(*s.Without*second))
+}
+
 // Source is what a backup found of one source.
 type Source struct {
 	Path // path, path_raw

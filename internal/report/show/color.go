@@ -2,7 +2,6 @@ package show
 
 import (
 	"bytes"
-	"io"
 
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
@@ -40,26 +39,13 @@ type Page struct {
 	Width  int // of the terminal, in columns; 0: there is none
 }
 
-// Width returns the columns that a line for w may have; 0: any number.
-func Width(w io.Writer) int {
-	if p, ok := w.(*Page); ok {
-		return p.Width
+// Prose returns a text broken at words where the terminal ends.
+func (p *Page) Prose(text string) string { return human.Wrap(text, p.Width) }
+
+// Styled returns text, in a style if the page has colours.
+func (p *Page) Styled(s Style, text string) string {
+	if !p.Colors {
+		return text
 	}
-	return 0
+	return s.paint(text)
 }
-
-// Prose returns a text for w, broken at words if w is a Page of a terminal.
-func Prose(w io.Writer, text string) string { return human.Wrap(text, Width(w)) }
-
-func styled(w io.Writer, s Style, text string) string {
-	if p, ok := w.(*Page); ok && p.Colors {
-		return s.paint(text)
-	}
-	return text
-}
-
-// Strong returns text for w, bold if w is a Page with colours.
-func Strong(w io.Writer, text string) string { return styled(w, Bold, text) }
-
-// Bad returns text for w, red if w is a Page with colours.
-func Bad(w io.Writer, text string) string { return styled(w, Red, text) }

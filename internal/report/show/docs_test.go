@@ -29,10 +29,11 @@ func TestEveryLineIsExplained(t *testing.T) {
 	for s := range len(report.StageTimes{}) {
 		require.True(t, explained(report.Stage(s).String()), report.Stage(s).String())
 	}
-	for _, r := range gateRows(&report.Gate{
-		Held: 1, Engaged: 1, Charged: 1, Windows: [report.Tiers]uint64{1, 1, 1, 1},
-	}) {
-		label := tier.ReplaceAllString(r.label, "tier ")
+	var gate Page
+	writeGateRows(&gate, &report.Gate{Held: 1, Engaged: 1, Charged: 1, Windows: [report.Tiers]uint64{1, 1, 1, 1}}, 0)
+	require.Equal(t, 7, strings.Count(gate.String(), "\n"))
+	for line := range strings.Lines(gate.String()) {
+		label := tier.ReplaceAllString(strings.TrimSpace(line[:32]), "tier ")
 		require.Regexp(t, `(?m)^\| `+label+`[03]? \|`, string(text))
 	}
 	for _, label := range []string{"I/O policy", "used by"} {

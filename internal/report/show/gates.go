@@ -2,7 +2,6 @@ package show
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -14,8 +13,8 @@ import (
 // further line names the command that makes it faster.
 func (v *view) yielding(width int) []string {
 	var lines []string
-	for i := range v.gates {
-		g := &v.gates[i]
+	for i := range v.Gates {
+		g := &v.Gates[i]
 		if g.State == report.FullSpeed || i >= len(v.speeds.Stalled) {
 			continue
 		}
@@ -25,8 +24,8 @@ func (v *view) yielding(width int) []string {
 		}
 		lines = append(lines, fit(width, append(parts, human.Speed(v.speeds.Bytes)+" meanwhile")))
 	}
-	if len(lines) > 0 && v.pid != 0 {
-		lines = append(lines, fmt.Sprintf("  to go faster now: tidemark tier set important --pid %d", v.pid))
+	if len(lines) > 0 && v.PID != 0 {
+		lines = append(lines, fmt.Sprintf("  to go faster now: tidemark tier set important --pid %d", v.PID))
 	}
 	return lines
 }
@@ -46,46 +45,36 @@ func yielded(gates []report.Gate, over time.Duration) string {
 	return text
 }
 
-// gateRow is a line about a device. Those that are a time have the part of the elapsed time behind it.
-type gateRow struct {
-	label string
-	time  time.Duration
-	count uint64
-	share bool
-}
-
-func (r *gateRow) text(elapsed time.Duration) string {
-	if r.time == 0 {
-		return fmt.Sprintf("  %-30s %14s", r.label, human.Count(r.count))
+// writeGateRows writes the lines about a device: times with their part of the elapsed time, and counts. A zero has no
+// line.
+func writeGateRows(b *Page, g *report.Gate, elapsed time.Duration) {
+	spent := func(label string, d time.Duration) {
+		if d <= 0 {
+			return
+		}
+		fmt.Fprintf(b, "  %-30s %14s s", label, human.Grouped(d.Seconds()))
+		if elapsed > 0 {
+			fmt.Fprintf(b, " %6.1f %%", 100*min(1, d.Seconds()/elapsed.Seconds()))
+		}
+		fmt.Fprintln(b)
 	}
-	line := fmt.Sprintf("  %-30s %14s s", r.label, human.Grouped(r.time.Seconds()))
-	if r.share && elapsed > 0 {
-		line += fmt.Sprintf(" %6.1f %%", 100*min(1, r.time.Seconds()/elapsed.Seconds()))
-	}
-	return line
-}
-
-// gateRows are the lines about a device. What is zero has none.
-func gateRows(g *report.Gate) []gateRow {
-	var rows []gateRow
-	add := func(r gateRow) {
-		if r.time > 0 || r.count > 0 {
-			rows = append(rows, r)
+	count := func(label string, n uint64) {
+		if n > 0 {
+			fmt.Fprintf(b, "  %-30s %14s\n", label, human.Count(n))
 		}
 	}
-	add(gateRow{label: "asleep", time: g.Held, share: true})
-	add(gateRow{label: "windows open", time: g.Engaged, share: true})
+	spent("asleep", g.Held)
+	spent("windows open", g.Engaged)
 	for tier, n := range g.Windows {
-		add(gateRow{label: fmt.Sprintf("windows opened by tier %d", tier), count: n})
+		count(fmt.Sprintf("windows opened by tier %d", tier), n)
 	}
-	add(gateRow{label: "operations at the device", count: g.Charged})
-	add(gateRow{label: "device time in windows", time: g.Turns, share: true})
-	return rows
+	count("operations at the device", g.Charged)
+	spent("device time in windows", g.Turns)
 }
 
 // writeGates writes, for each device on which the job yielded or that has notes, what happened there, and how long the
 // job would have taken without yielding.
-func writeGates(b *strings.Builder, t *report.Totals) {
+func writeGates(b *Page, t *report.Totals) {
 	slept := t.Slept()
 	if policy := t.Policy(); slept && policy != "" {
 		fmt.Fprintf(b, "\nI/O policy: %s.\n", policy)
@@ -101,14 +90,12 @@ func writeGates(b *strings.Builder, t *report.Totals) {
 	}
 }
 
-func writeGate(b *strings.Builder, g *report.Gate, elapsed time.Duration) {
+func writeGate(b *Page, g *report.Gate, elapsed time.Duration) {
 	if !g.Yielded() {
 		fmt.Fprintf(b, "\nYielding on %s: never.\n", g.Title())
 	} else {
 		fmt.Fprintf(b, "\nYielding on %s:\n", g.Title())
-		for _, r := range gateRows(g) {
-			b.WriteString(r.text(elapsed) + "\n")
-		}
+		writeGateRows(b, g, elapsed)
 	}
 	if g.Turns > 0 {
 		fmt.Fprintf(b, "  Others used it %.0f %% of the time. This job slowed them by at most %.1f %%; yielding "+
@@ -137,33 +124,23 @@ func process(c report.Process) string {
 
 // WriteUndisturbed writes, for --verbose, what the session report omits of gates at which the job did not sleep: one
 // line that lists them, and the windows that were open.
-func WriteUndisturbed(w io.Writer, t *report.Totals) error {
-	var b strings.Builder
+func WriteUndisturbed(b *Page, t *report.Totals) {
 	if policy := t.Policy(); len(t.Gates) > 0 && !t.Slept() {
 		if policy != "" {
-			fmt.Fprintf(&b, "I/O policy: %s. ", policy)
+			fmt.Fprintf(b, "I/O policy: %s. ", policy)
 		}
 		var names []string
 		for i := range t.Gates {
 			names = append(names, t.Gates[i].Title())
 		}
-		fmt.Fprintf(&b, "The job never yielded on %s.\n", strings.Join(names, ", "))
+		fmt.Fprintf(b, "The job never yielded on %s.\n", strings.Join(names, ", "))
 	}
 	for i := range t.Gates {
 		g := &t.Gates[i]
 		if g.Yielded() || g.Engaged == 0 {
 			continue
 		}
-		fmt.Fprintf(&b, "Others used %s, and the job did not sleep:\n", g.Title())
-		for _, r := range gateRows(g) {
-			b.WriteString(r.text(t.Elapsed) + "\n")
-		}
+		fmt.Fprintf(b, "Others used %s, and the job did not sleep:\n", g.Title())
+		writeGateRows(b, g, t.Elapsed)
 	}
-	if b.Len() == 0 {
-		return nil
-	}
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return fmt.Errorf("write session report: %w", err)
-	}
-	return nil
 }

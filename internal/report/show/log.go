@@ -16,21 +16,18 @@ func RunLog(ctx context.Context, l *report.Ledger, w io.Writer, every time.Durat
 	var m report.Meter
 	last := l.Snapshot()
 	due := last.Elapsed + every
-	repeat(ctx, min(every, time.Second), nil, func() {
+	Repeat(ctx, min(every, time.Second), nil, func() {
 		t := l.Snapshot()
 		s := m.Observe(&t)
 		if t.Elapsed < due {
 			return
 		}
-		r := report.LimitedBy(t.Stages.Minus(last.Stages), t.Limited-last.Limited, t.Elapsed-last.Elapsed)
-		s.WaitingFor = ""
-		if r != report.Nothing {
-			s.WaitingFor = r.String() // over the whole interval, not over the last seconds
-		}
+		over := t.Elapsed - last.Elapsed // the whole interval, not the last seconds
+		s.Limit = report.LimitedBy(t.Stages.Minus(last.Stages), t.Limited-last.Limited, over)
 		if t.Outage.Why != "" {
-			s.WaitingFor = report.Answer.String()
+			s.Limit = report.Answer
 		}
-		since, over := report.GatesSince(t.Gates, last.Gates), t.Elapsed-last.Elapsed
+		since := report.GatesSince(t.Gates, last.Gates)
 		last, due = t, t.Elapsed+every
 		t.Gates = since
 		fmt.Fprintf(w, "%s%s\n", prefix(), LogLine(&t, s, over))
@@ -61,8 +58,8 @@ func LogLine(t *report.Totals, s report.Speeds, over time.Duration) string {
 	if t.Failures > 0 {
 		line += "; " + human.Plural(t.Failures, "failure")
 	}
-	if s.WaitingFor != "" {
-		line += "; waiting mostly for: " + s.WaitingFor
+	if words := s.WaitingFor(); words != "" {
+		line += "; waiting mostly for: " + words
 	}
 	return line + yielded(t.Gates, over)
 }

@@ -2,7 +2,6 @@ package show
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -13,19 +12,13 @@ import (
 
 // WriteSession writes the report of a finished job: TSM's lines with TSM's labels, then further lines, where the time
 // went, the bottleneck, and how the job yielded.
-func WriteSession(w io.Writer, t *report.Totals) error {
-	var b strings.Builder
-	writeRows(&b, sessionRows(t))
-	writeTimes(&b, t)
+func WriteSession(b *Page, t *report.Totals) {
+	writeRows(b, sessionRows(t))
+	writeTimes(b, t)
 	if sentence := Bottleneck(t); sentence != "" {
-		b.WriteString("\n" + Prose(w, sentence) + "\n")
+		b.WriteString("\n" + b.Prose(sentence) + "\n")
 	}
-	writeGates(&b, t)
-	_, err := io.WriteString(w, b.String())
-	if err != nil {
-		return fmt.Errorf("write session report: %w", err)
-	}
-	return nil
+	writeGates(b, t)
 }
 
 // row is a line of the report. Numbers are aligned on their right, units follow.
@@ -167,7 +160,7 @@ func checkRows(t *report.Totals) []row {
 }
 
 // writeRows writes labels, numbers and units in three aligned columns.
-func writeRows(b *strings.Builder, rows []row) {
+func writeRows(b *Page, rows []row) {
 	var label, number int
 	for _, r := range rows {
 		label, number = max(label, utf8.RuneCountInString(r.label)), max(number, len(r.number))
@@ -184,39 +177,29 @@ func writeRows(b *strings.Builder, rows []row) {
 
 // writeTimes writes two tables that each add up to 100.0 %: the time on the wall by phase, and the time of all workers
 // by stage.
-func writeTimes(b *strings.Builder, t *report.Totals) {
-	var total time.Duration
-	for _, d := range t.Phases {
-		total += d
-	}
-	writeTable(b, "Elapsed time by phase", total, len(t.Phases), func(i int) (string, time.Duration) {
-		return report.Phase(i).String(), t.Phases[i]
-	})
-	total = 0
-	for _, d := range t.Stages {
-		total += d
-	}
-	writeTable(b, "Where the time of the workers went", total, len(t.Stages), func(i int) (string, time.Duration) {
-		return report.Stage(i).String(), t.Stages[i]
-	})
+func writeTimes(b *Page, t *report.Totals) {
+	writeTable(b, "Elapsed time by phase", t.Phases[:], func(i int) string { return report.Phase(i).String() })
+	writeTable(b, "Where the time of the workers went", t.Stages[:],
+		func(i int) string { return report.Stage(i).String() })
 }
 
 // shownTime is the minimum time of a line whose share is 0.0 %: "0.00 s 0.0 %" says nothing.
 const shownTime = 5 * time.Millisecond
 
-func writeTable(b *strings.Builder, title string, total time.Duration, n int, at func(int) (string, time.Duration)) {
+func writeTable(b *Page, title string, times []time.Duration, name func(int) string) {
+	var total time.Duration
+	shares := make([]float64, len(times))
+	for i, d := range times {
+		total += d
+		shares[i] = float64(d)
+	}
 	if total <= 0 {
 		return
 	}
-	shares := make([]float64, n)
-	for i := range shares {
-		_, d := at(i)
-		shares[i] = float64(d)
-	}
 	fmt.Fprintf(b, "\n%s:\n", title)
 	for i, p := range human.Percentages(shares) {
-		if name, d := at(i); d >= shownTime || p != "0.0" {
-			fmt.Fprintf(b, "  %-30s %14s s %6s %%\n", name, human.Grouped(d.Seconds()), p)
+		if d := times[i]; d >= shownTime || p != "0.0" {
+			fmt.Fprintf(b, "  %-30s %14s s %6s %%\n", name(i), human.Grouped(d.Seconds()), p)
 		}
 	}
 	fmt.Fprintf(b, "  %-30s %14s s %6s %%\n", "total", human.Grouped(total.Seconds()), "100.0")

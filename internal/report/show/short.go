@@ -2,7 +2,6 @@ package show
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -25,7 +24,7 @@ type Short struct {
 
 // WriteShort writes at most eight lines: the lead, the figures of the job, the facts and the number of remarks.
 // Failures were printed when they happened.
-func WriteShort(w io.Writer, l *report.Ledger, t *report.Totals, s Short) error {
+func WriteShort(b *Page, l *report.Ledger, t *report.Totals, s Short) {
 	lines := append([]string{s.Lead}, shortRows(t)...)
 	lines = append(lines, s.Figures...)
 	lines = append(lines, "time:   "+shortTime(t)+limited(t.Limits)+away(t.Outage))
@@ -38,14 +37,11 @@ func WriteShort(w io.Writer, l *report.Ledger, t *report.Totals, s Short) error 
 			human.Count(r.Get), human.Count(r.Delete)))
 	}
 	lines = lines[:min(len(lines), shortLines)]
-	for i := range lines {
-		lines[i] = Prose(w, lines[i])
+	for i, line := range lines {
+		lines[i] = b.Prose(line)
 	}
-	lines[0] = Strong(w, lines[0])
-	if _, err := io.WriteString(w, strings.Join(lines, "\n")+"\n"); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
+	lines[0] = b.Styled(Bold, lines[0])
+	b.WriteString(strings.Join(lines, "\n") + "\n")
 }
 
 // shortRows are the figures of a job.
@@ -64,8 +60,7 @@ func shortRows(t *report.Totals) []string {
 				human.Size(b.Stored)))
 	case report.Restore:
 		rows = append(rows, fmt.Sprintf("data:   %s restored, %s written, %s fetched", human.Size(b.Restored),
-			human.Size(b.Written),
-			human.Size(b.Fetched)))
+			human.Size(b.Written), human.Size(b.Fetched)))
 	case report.Check:
 		if b.Verified > 0 {
 			return append(rows, fmt.Sprintf("data:   %s verified, %s fetched", human.Size(b.Verified), human.Size(b.Fetched)))

@@ -29,7 +29,7 @@ func StatusLog(j *event.Job) string {
 	}
 	const anyWidth = 1 << 16
 	parts := append(v.head(), v.speed.speeds(human.Speed, v.speeds.Bytes, v.speeds.BytesAverage)...)
-	if v.outage != "" {
+	if v.Outage.Why != "" {
 		parts = append(parts, v.doing())
 	}
 	for _, line := range v.yielding(anyWidth) {
@@ -43,7 +43,7 @@ func StatusLog(j *event.Job) string {
 // Watch calls step at once, then every so often and at each signal, until ctx ends.
 func Watch(ctx context.Context, every time.Duration, also <-chan os.Signal, step func()) {
 	step()
-	repeat(ctx, every, also, step)
+	Repeat(ctx, every, also, step)
 }
 
 // viewOfStatus returns the view of a job of another process, nil if the job sent no status.
@@ -52,13 +52,14 @@ func viewOfStatus(j *event.Job, watched bool) *view {
 	if s == nil {
 		return nil
 	}
-	t := report.Totals{Job: jobOf(j.Job), Phase: phaseOf(s.Phase), Failures: s.ErrorCount}
+	t := &report.Totals{Job: named(j.Job, report.Copy, report.Backup, report.Kind.String), PID: j.PID,
+		Phase:   named(s.Phase, report.Done, report.Done, report.Phase.Key),
+		Elapsed: time.Duration(s.SecondsElapsed) * time.Second, Failures: s.ErrorCount}
 	if s.Unit != "" {
 		t.Step.Number = 1
 	}
-	t.Bytes.Transferred, t.Bytes.Fetched = s.BytesTransferred, s.BytesTransferred
-	v := &view{job: t.Job, phase: t.Phase.String(), elapsed: time.Duration(s.SecondsElapsed) * time.Second,
-		counts: t.Counts(), details: t.Details(), moved: t.Moved(), pid: j.PID}
+	t.Bytes.Transferred, t.Bytes.Fetched, t.Outage.Why = s.BytesTransferred, s.BytesTransferred, s.TargetError
+	v := &view{Totals: t, details: t.Details()}
 	if t.Job == report.Backup {
 		v.details = v.details[1:] // the status has no figure of new data
 	}
@@ -70,8 +71,9 @@ func viewOfStatus(j *event.Job, watched bool) *view {
 	if t.Job == report.Backup {
 		v.progress.Moved = s.BytesRead
 	}
-	v.speeds = report.Speeds{Bytes: s.BytesPerSecond, Items: s.ItemsPerSecond, Left: -1, Limit: resourceOf(s.WaitingFor),
-		BytesAverage: report.PerSecond(v.progress.Moved, v.elapsed), ItemsAverage: report.PerSecond(s.FilesDone, v.elapsed)}
+	v.speeds = report.Speeds{Bytes: s.BytesPerSecond, Items: s.ItemsPerSecond, Left: -1,
+		Limit:        named(s.WaitingFor, report.Answer, report.Nothing, report.Resource.String),
+		BytesAverage: report.PerSecond(v.progress.Moved, t.Elapsed), ItemsAverage: report.PerSecond(s.FilesDone, t.Elapsed)}
 	switch {
 	case t.Step.Number > 0: // the step may have begun later than the job
 		v.speed = speedNow
@@ -82,53 +84,28 @@ func viewOfStatus(j *event.Job, watched bool) *view {
 		v.speeds.Left = time.Duration(*s.SecondsRemaining) * time.Second
 	}
 	for i := range s.Gates {
-		v.gates = append(v.gates, gateOf(&s.Gates[i]))
+		t.Gates = append(t.Gates, gateOf(&s.Gates[i]))
 	}
-	v.outage = s.TargetError
-	v.speeds.Stalled = make([]float64, len(v.gates))
+	v.speeds.Stalled = make([]float64, len(t.Gates))
 	return v
 }
 
-// jobOf returns the job of a name.
-func jobOf(name string) report.Kind {
-	for _, j := range []report.Kind{report.Restore, report.Check, report.Prune, report.Copy} {
-		if j.String() == name {
-			return j
+// named returns the value up to last that is called name, or otherwise.
+func named[T ~uint8](name string, last, otherwise T, called func(T) string) T {
+	for v := range last + 1 {
+		if called(v) == name {
+			return v
 		}
 	}
-	return report.Backup
-}
-
-// phaseOf returns the phase of a key.
-func phaseOf(key string) report.Phase {
-	for p := report.Opening; p < report.Done; p++ {
-		if p.Key() == key {
-			return p
-		}
-	}
-	return report.Done
-}
-
-// resourceOf returns the resource of a name.
-func resourceOf(name string) report.Resource {
-	for r := report.Finding; r <= report.Answer; r++ {
-		if r.String() == name {
-			return r
-		}
-	}
-	return report.Nothing
+	return otherwise
 }
 
 // gateOf returns what the view shows of a gate.
 func gateOf(g *event.Gate) report.Gate {
-	out := report.Gate{Device: g.Device, Medium: g.Medium, Blamed: g.Blamed, Current: g.Current}
+	out := report.Gate{Device: g.Device, Medium: g.Medium, Blamed: g.Blamed, Current: g.Current,
+		State: named(g.State, report.Waiting, report.FullSpeed, report.GateState.Key)}
 	if g.Raw != nil {
 		out.Device = string(g.Raw)
-	}
-	for _, state := range []report.GateState{report.InWindow, report.Waiting} {
-		if state.Key() == g.State {
-			out.State = state
-		}
 	}
 	return out
 }

@@ -37,7 +37,7 @@ func TestStatusLinesAreThoseOfTheView(t *testing.T) {
 	for name, totals := range map[string]*report.Totals{"backup": backup, "restore": restore, "growing": growing} {
 		totals.PID = 7
 		p := totals.Progress()
-		s := report.Speeds{Bytes: 3e6, Items: 7, Left: 90 * time.Second, WaitingFor: report.Reading.String(),
+		s := report.Speeds{Bytes: 3e6, Items: 7, Left: 90 * time.Second,
 			Limit: report.Reading, Stalled: make([]float64, len(totals.Gates)),
 			BytesAverage: report.PerSecond(p.Moved, totals.Elapsed),
 			ItemsAverage: report.PerSecond(p.Objects, totals.Elapsed)}
@@ -54,7 +54,7 @@ func TestStatusLinesAreThoseOfTheView(t *testing.T) {
 		"yielding to fio 42 on sda (ssd), 2.86 MiB/s meanwhile",
 		StatusLog(seenElsewhere(backup, report.Speeds{Bytes: 3e6, Left: -1})))
 	away := &report.Totals{Phase: report.Uploading, PID: 7, Outage: report.Outage{Why: "nas refuses\x1b connections"}}
-	gone := report.Speeds{WaitingFor: report.Answer.String(), Limit: report.Answer, Left: -1}
+	gone := report.Speeds{Limit: report.Answer, Left: -1}
 	for _, got := range []string{joined(viewLines(away, gone, nil, 200, 50)),
 		joined(StatusLines(seenElsewhere(away, gone), true, 200)), StatusLog(seenElsewhere(away, gone))} {
 		require.Contains(t, got, "the target does not answer, and is tried again: nas refuses\\x1b connections")
@@ -78,13 +78,13 @@ func TestStatusLinesOfSteps(t *testing.T) {
 
 func TestEveryWordOfAStatusIsUnderstood(t *testing.T) {
 	for p := range len(report.PhaseTimes{}) {
-		require.Equal(t, report.Phase(p), phaseOf(report.Phase(p).Key()))
+		require.Equal(t, report.Phase(p), named(report.Phase(p).Key(), report.Done, report.Scanning, report.Phase.Key))
 	}
-	for r := report.Finding; r <= report.TransferLimit; r++ {
-		require.Equal(t, r, resourceOf(r.String()))
+	for r := report.Finding; r <= report.Answer; r++ {
+		require.Equal(t, r, named(r.String(), report.Answer, report.Nothing, report.Resource.String))
 	}
 	for _, j := range []report.Kind{report.Backup, report.Restore, report.Check, report.Prune, report.Copy} {
-		require.Equal(t, j, jobOf(j.String()))
+		require.Equal(t, j, named(j.String(), report.Copy, report.Check, report.Kind.String))
 	}
 }
 

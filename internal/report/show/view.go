@@ -16,7 +16,6 @@ import (
 const (
 	ViewEvery   = 250 * time.Millisecond
 	StatusEvery = time.Second
-	LogEvery    = 5 * time.Minute // as Time Machine does
 )
 
 // shownPaths is how many current files the view lists.
@@ -49,7 +48,7 @@ func Resized() (resized <-chan os.Signal, stop func()) {
 func RunView(ctx context.Context, l *report.Ledger, p *Printer, every time.Duration, resized <-chan os.Signal) {
 	defer p.Clear()
 	var m report.Meter
-	repeat(ctx, every, resized, func() {
+	Repeat(ctx, every, resized, func() {
 		t := l.Snapshot()
 		s := m.Observe(&t)
 		width, height := p.size()
@@ -57,26 +56,14 @@ func RunView(ctx context.Context, l *report.Ledger, p *Printer, every time.Durat
 	})
 }
 
-// view is what the progress view shows of a job: of this process from its ledger, or of another from its status.
+// view is what the progress view shows of a job: of this process from its ledger, or of another from its status, which
+// has only part of the totals.
 type view struct {
-	job      report.Kind
-	phase    string
+	*report.Totals
 	progress report.Progress
 	speeds   report.Speeds
-	elapsed  time.Duration
-	counts   bool // something is counted now
 	speed    speedKind
 	details  []string // further figures
-	moved    string   // what was done with the bytes of the speed
-	limits   report.Limits
-	gates    []report.Gate
-	pid      int    // by which 'tidemark tier set' changes the job; 0: not at all
-	outage   string // why the target does not answer; "": it does
-}
-
-func viewOf(t *report.Totals, s report.Speeds) *view {
-	return &view{t.Job, t.Phase.String(), t.Progress(), s, t.Elapsed, t.Counts(), bothSpeeds, t.Details(), t.Moved(),
-		t.Limits, t.Gates, t.PID, t.Outage.Why}
 }
 
 // speedKind is which speeds are known.
@@ -101,20 +88,20 @@ func (k speedKind) speeds(format func(float64) string, now, average float64) (pa
 
 // viewLines lays the view out for a terminal.
 func viewLines(t *report.Totals, s report.Speeds, paths []string, width, height int) []Line {
-	lines := viewOf(t, s).lines(width, paths)
+	lines := (&view{t, t.Progress(), s, bothSpeeds, t.Details()}).lines(width, paths)
 	return lines[:min(len(lines), max(1, height))]
 }
 
 // head is the phase, how much of it is done, and the time.
 func (v *view) head() []string {
-	p, head := v.progress, []string{v.phase}
+	p, head := v.progress, []string{v.Phase.String()}
 	if p.Known || p.Growing {
 		head = append(head, done(p))
 	}
 	if v.speeds.Left >= 0 {
 		head = append(head, left(p, v.speeds))
 	}
-	return append(head, human.Clocked(v.elapsed)+" elapsed")
+	return append(head, human.Clocked(v.Elapsed)+" elapsed")
 }
 
 // lines lays the view out, with some of the paths at which the job is.
@@ -132,11 +119,11 @@ func (v *view) lines(width int, paths []string) []Line {
 	lines := []Line{{fit(width, v.head()), Bold}}
 	plain := func(parts ...string) { lines = append(lines, Line{fit(width, parts), Plain}) }
 	switch {
-	case v.counts:
+	case v.Counts():
 		plain(append([]string{objects}, v.speed.speeds(human.Items, s.Items, s.ItemsAverage)...)...)
 		plain(append([]string{size}, v.details...)...)
 		rates := v.speed.speeds(human.Speed, s.Bytes, s.BytesAverage)
-		plain(append([]string{v.moved + " " + human.Size(p.Moved)}, rates...)...)
+		plain(append([]string{v.Moved() + " " + human.Size(p.Moved)}, rates...)...)
 	case len(v.details) > 0:
 		plain(v.details...)
 	}
@@ -187,10 +174,10 @@ func (v *view) doing() string {
 		report.Writing:    "writing files; mostly waiting for the disk they are on",
 		report.Memory:     "waiting mostly for memory; --memory allows more",
 
-		report.TransferLimit: "transferring data" + limited(v.limits),
-		report.Answer:        "the target does not answer, and is tried again: " + human.Harmless(v.outage),
+		report.TransferLimit: "transferring data" + limited(v.Limits),
+		report.Answer:        "the target does not answer, and is tried again: " + human.Harmless(v.Outage.Why),
 	}
-	if v.job != report.Backup {
+	if v.Job != report.Backup {
 		wait[report.Finding] = "looking for what there is to do"
 		wait[report.Computing] = "decrypting and unpacking; the processors are the limit"
 		wait[report.Repository] = "reading the repository, and mostly waiting for it"
@@ -210,8 +197,8 @@ func fit(width int, parts []string) string {
 	return human.CutEnd(line, width)
 }
 
-// repeat calls step every so often, and at each signal, until ctx ends.
-func repeat(ctx context.Context, every time.Duration, also <-chan os.Signal, step func()) {
+// Repeat calls step every so often, and at each signal, until ctx ends.
+func Repeat(ctx context.Context, every time.Duration, also <-chan os.Signal, step func()) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {

@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/forget"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
+	"github.com/tidemark-backup/tidemark/internal/report/show"
 	"github.com/tidemark-backup/tidemark/internal/rewrite"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
@@ -224,8 +225,8 @@ func TestForgetOnAFullDiskIsFinal(t *testing.T) {
 			f := output.Forgotten{Groups: []output.ForgottenGroup{{Verdicts: []forget.Verdict{{Listed: listed[0]}}}}}
 			f.Dropped, f.Undo, err = forget.Drop(t.Context(), r, listed[:1])
 			require.NoError(t, err)
-			var out strings.Builder
-			require.NoError(t, f.Text(&out))
+			var out show.Page
+			f.Text(&out)
 			require.Contains(t, out.String(), "removed: 1 snapshot")
 			require.Contains(t, out.String(), want)
 			return nil
