@@ -43,7 +43,7 @@ func (t *table) write(w *show.Page) {
 			widths[i] = max(widths[i], human.Columns(line[i]))
 		}
 	}
-	if fit(widths, t.least(marks), w.Width) {
+	if fit(widths, t.least(head, marks), w.Width) {
 		lines = nil
 		for _, row := range t.rows {
 			lines = append(lines, unfold(narrowed(row, widths, marks))...)
@@ -60,15 +60,15 @@ func (t *table) write(w *show.Page) {
 	}
 }
 
-// least returns the least width of each column: 0 of one that stays whole, at least that of a word of one that is
-// broken at words.
-func (t *table) least(marks []string) []int {
+// least returns the least width of each column: 0 of one that stays whole, otherwise at least that of its heading, and of
+// a word if it is broken at words.
+func (t *table) least(head, marks []string) []int {
 	least := make([]int, len(marks))
 	for i, mark := range marks {
 		if mark != "~" && mark != "|" {
 			continue
 		}
-		least[i] = narrowest
+		least[i] = max(narrowest, human.Columns(head[i]))
 		for _, row := range t.rows {
 			for word := range strings.FieldsSeq(row[i]) {
 				if n := human.Columns(word); mark == "|" && n <= longestWord {

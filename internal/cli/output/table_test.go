@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -68,6 +69,23 @@ func typical(heading string) string {
 		}
 	}
 	return ""
+}
+
+// On a terminal that is too narrow for a table, headings stay whole too.
+func TestTablesOnANarrowTerminal(t *testing.T) {
+	for file, tables := range heads(t) {
+		for _, head := range tables {
+			tab := table{head: head}
+			tab.add(slices.Repeat([]string{strings.Repeat("long name/", 12)}, len(head))...)
+			for width := range 81 {
+				page := &show.Page{Width: width}
+				tab.write(page)
+				for _, name := range head {
+					require.Contains(t, page.String(), strings.TrimRight(name, ">~|"), "%s, %d columns", file, width)
+				}
+			}
+		}
+	}
 }
 
 // Each table fits a terminal: paths are shortened in their middle, prose is broken at words, and times, IDs and
