@@ -63,7 +63,7 @@ func (c *Copied) Text(w *show.Page) {
 	if r.SameKey {
 		fmt.Fprintln(w, "the repositories have the same master key: data kept its IDs")
 	} else {
-		fmt.Fprintln(w, w.Prose("the repositories have different master keys: data got new IDs, and chunks are the same"))
+		w.Linef("the repositories have different master keys: data got new IDs, and chunks are the same")
 	}
 	if c.DryRun {
 		return

@@ -47,10 +47,10 @@ func (f *Forgotten) Text(w *show.Page) {
 	dropped, kept := uint64(0), uint64(0)
 	for _, g := range f.Groups {
 		if g.Heading != "" {
-			fmt.Fprintln(w, w.Prose(g.Heading))
+			w.Linef("%s", g.Heading)
 		}
 		if g.Waits != "" {
-			fmt.Fprintln(w, w.Prose("waits: nothing is removed, since "+g.Waits))
+			w.Linef("waits: nothing is removed, since %s", g.Waits)
 		}
 		t := table{head: []string{"", "ID", "Time", "Host~", "Tags~", "Reasons|"}}
 		for _, v := range g.Verdicts {
@@ -85,7 +85,7 @@ func (f *Forgotten) Text(w *show.Page) {
 	case !f.Undo:
 		fmt.Fprintln(w, "they cannot be brought back, since the disk is full")
 	case !f.Prune:
-		fmt.Fprintln(w, w.Prose("'tidemark forget --undo ID' brings one back until a prune removes its data"))
+		w.Linef("'tidemark forget --undo ID' brings one back until a prune removes its data")
 	}
 }
 

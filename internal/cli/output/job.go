@@ -42,8 +42,7 @@ func (d *DefinedJobs) Text(w *show.Page) {
 	}
 	t.write(w)
 	for _, one := range d.Invalid {
-		text := human.Printable(one.Name) + ": invalid: " + oneLine(one.Err.Error())
-		fmt.Fprintln(w, w.Prose(text))
+		w.Linef("%s: invalid: %s", human.Printable(one.Name), oneLine(one.Err.Error()))
 	}
 	fmt.Fprintf(w, "\noption file: %s\n", human.Printable(d.File))
 }

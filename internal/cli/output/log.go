@@ -19,7 +19,7 @@ func (l *LogLine) Text(w *show.Page) {
 	if l.Job != "" {
 		text = human.Printable(l.Job) + ": " + text
 	}
-	fmt.Fprintln(w, w.Prose(day(l.Time)+" "+text))
+	w.Linef("%s %s", day(l.Time), text)
 }
 
 // Events returns the line.

@@ -107,7 +107,7 @@ func (d *Decision) Text(w *show.Page) {
 			why += ", which decides about " + human.Printable(d.Decision.Path)
 		}
 	}
-	fmt.Fprintln(w, w.Prose(human.Printable(d.Subject)+": "+verdict+why))
+	w.Linef("%s: %s%s", human.Printable(d.Subject), verdict, why)
 }
 
 // Events returns the decision record.

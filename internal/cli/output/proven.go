@@ -86,10 +86,10 @@ type Drilled struct {
 
 // Text writes a sentence.
 func (d *Drilled) Text(w *show.Page) {
-	fmt.Fprintln(w, w.Prose(fmt.Sprintf("restore sample: %s (%s) of %s restored and compared with their "+
+	w.Linef("restore sample: %s (%s) of %s restored and compared with their "+
 		"hashes; %s of them also compared with the unchanged file on this machine: %s (seed %d)",
 		human.Plural(d.Files, "file"), human.Size(d.Bytes), human.Plural(uint64(d.Snapshots), "snapshot"),
-		human.Count(d.Live), drillVerdict(d.Failed), d.Seed)))
+		human.Count(d.Live), drillVerdict(d.Failed), d.Seed)
 	if d.PassedOver > 0 {
 		fmt.Fprintf(w, "skipped for lack of space: %s; set TMPDIR to another folder\n",
 			human.Plural(d.PassedOver, "file"))

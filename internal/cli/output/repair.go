@@ -2,7 +2,6 @@ package output
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/repair"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
@@ -30,8 +29,7 @@ type RepairedIndex struct {
 // Text writes what was found and done.
 func (i *RepairedIndex) Text(w *show.Page) {
 	r := i.IndexResult
-	var b strings.Builder
-	fmt.Fprintf(&b, "examined %s and %s\n", human.Plural(r.Packs, "pack"), human.Plural(r.Segments, "index file"))
+	w.Linef("examined %s and %s", human.Plural(r.Packs, "pack"), human.Plural(r.Segments, "index file"))
 	for _, line := range []struct {
 		n    uint64
 		text string
@@ -44,20 +42,19 @@ func (i *RepairedIndex) Text(w *show.Page) {
 		{uint64(len(r.Absent)), "packs missing or truncated"},
 	} {
 		if line.n > 0 {
-			fmt.Fprintf(&b, "%s: %d\n", line.text, line.n)
+			w.Linef("%s: %d", line.text, line.n)
 		}
 	}
 	switch {
 	case r.OK() && len(r.Absent) > 0:
-		b.WriteString("the index agrees with the packs that are there\n")
+		w.Linef("the index agrees with the packs that are there")
 	case r.OK():
-		b.WriteString("the index agrees with the packs\n")
+		w.Linef("the index agrees with the packs")
 	case i.DryRun:
-		b.WriteString("the index would be repaired\n")
+		w.Linef("the index would be repaired")
 	default:
-		fmt.Fprintf(&b, "written: %s\n", human.Plural(r.Written, "index file"))
+		w.Linef("written: %s", human.Plural(r.Written, "index file"))
 	}
-	w.WriteString(w.Prose(b.String()))
 }
 
 // Events returns the summary.
@@ -78,23 +75,21 @@ type RepairedPacks struct {
 
 // Text writes a line for each pack, and the sum.
 func (p *RepairedPacks) Text(w *show.Page) {
-	var b strings.Builder
 	for _, s := range p.Packs {
 		switch {
 		case s.Missing:
-			fmt.Fprintf(&b, "pack %s: missing or unreadable\n", s.ID.Short())
+			w.Linef("pack %s: missing or unreadable", s.ID.Short())
 		default:
-			fmt.Fprintf(&b, "pack %s: %d of %s can be read; %s: %s\n", s.ID.Short(), s.Frames-s.Bad,
+			w.Linef("pack %s: %d of %s can be read; %s: %s", s.ID.Short(), s.Frames-s.Bad,
 				human.Plural(s.Frames, "frame"), would(p.DryRun, "stored again"), human.Plural(s.Saved, "blob"))
 		}
 	}
 	switch {
 	case len(p.Packs) == 0:
-		b.WriteString("no packs are marked as damaged; 'tidemark check --read-data' finds those that are\n")
+		w.Linef("no packs are marked as damaged; 'tidemark check --read-data' finds those that are")
 	case p.Losses.Count() == 0:
-		b.WriteString("no snapshot lost data\n")
+		w.Linef("no snapshot lost data")
 	}
-	w.WriteString(w.Prose(b.String()))
 }
 
 // Events returns the summary.
@@ -112,27 +107,25 @@ type RepairedSnapshots struct {
 
 // Text writes a line for each snapshot that lost something, and the sum.
 func (r *RepairedSnapshots) Text(w *show.Page) {
-	var b strings.Builder
 	if more := r.Losses.More; more > 0 {
-		fmt.Fprintf(&b, "lost: %s\n", human.Plural(more, "more object"))
+		w.Linef("lost: %s", human.Plural(more, "more object"))
 	}
 	for _, s := range r.Replaced {
 		switch {
 		case s.Kept:
-			fmt.Fprintf(&b, "snapshot %s: unreadable; it stays\n", s.Old.Short())
+			w.Linef("snapshot %s: unreadable; it stays", s.Old.Short())
 		case s.Dropped:
-			fmt.Fprintf(&b, "snapshot %s: unreadable; %s\n", s.Old.Short(), would(r.DryRun, "removed"))
+			w.Linef("snapshot %s: unreadable; %s", s.Old.Short(), would(r.DryRun, "removed"))
 		case r.DryRun:
-			fmt.Fprintf(&b, "snapshot %s: would be replaced\n", s.Old.Short())
+			w.Linef("snapshot %s: would be replaced", s.Old.Short())
 		default:
-			fmt.Fprintf(&b, "snapshot %s: replaced by %s\n", s.Old.Short(), s.New.Short())
+			w.Linef("snapshot %s: replaced by %s", s.Old.Short(), s.New.Short())
 		}
 	}
-	fmt.Fprintf(&b, "examined %s; lost data: %d\n", human.Plural(r.Snapshots, "snapshot"), len(r.Replaced))
+	w.Linef("examined %s; lost data: %d", human.Plural(r.Snapshots, "snapshot"), len(r.Replaced))
 	if r.DryRun && len(r.Replaced) > 0 {
-		b.WriteString("run 'tidemark backup' of every source first: data that it stores again is not lost\n")
+		w.Linef("run 'tidemark backup' of every source first: data that it stores again is not lost")
 	}
-	w.WriteString(w.Prose(b.String()))
 }
 
 // Events returns the summary.

@@ -84,7 +84,7 @@ func writeReport(w *show.Page, l *report.Ledger, s show.Short, full bool) {
 	writeSession(w, &t)
 	fmt.Fprintln(w)
 	l.WriteIssues(&w.Buffer, issuesShown)
-	fmt.Fprintln(w, w.Prose(strings.Join(append(s.Facts, s.Lead), "\n")))
+	w.Linef("%s", strings.Join(append(s.Facts, s.Lead), "\n"))
 }
 
 // writeSession writes an empty line and the session report, with the devices at which the job never yielded.

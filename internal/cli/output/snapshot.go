@@ -19,9 +19,9 @@ func (s *Snapshot) Text(w *show.Page) {
 	if s.Snapshot.Description != "" {
 		note = ": " + human.Printable(s.Snapshot.Description)
 	}
-	fmt.Fprintln(w, w.Prose(fmt.Sprintf("snapshot %s of %s at %s by %s@%s%s", s.ID.Short(),
+	w.Linef("snapshot %s of %s at %s by %s@%s%s", s.ID.Short(),
 		printableList(s.Snapshot.Sources, ", "), stamp(s.Snapshot.Time), human.Printable(s.Snapshot.User),
-		human.Printable(s.Snapshot.Host), note)))
+		human.Printable(s.Snapshot.Host), note)
 }
 
 func printableList(list []string, separator string) string {

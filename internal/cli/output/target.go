@@ -22,7 +22,7 @@ func (t *Target) Text(w *show.Page) {
 	table.write(w)
 	fmt.Fprintf(w, "\n%s\n", w.Prose(human.Printable(t.Path)+": "+t.Sentence()))
 	for _, p := range t.Because() {
-		fmt.Fprintln(w, w.Prose("  "+p.Name+": "+human.Printable(p.Remedy)))
+		w.Linef("  %s: %s", p.Name, human.Printable(p.Remedy))
 	}
 }
 
@@ -45,7 +45,7 @@ type Destination struct{ *target.Speed }
 // Text writes a line for each measurement.
 func (d *Destination) Text(w *show.Page) {
 	for _, line := range d.Lines() {
-		fmt.Fprintln(w, w.Prose(human.Printable(line)))
+		w.Linef("%s", human.Printable(line))
 	}
 }
 

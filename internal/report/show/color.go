@@ -2,6 +2,7 @@ package show
 
 import (
 	"bytes"
+	"fmt"
 
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
@@ -41,6 +42,11 @@ type Page struct {
 
 // Prose returns a text broken at words where the terminal ends.
 func (p *Page) Prose(text string) string { return human.Wrap(text, p.Width) }
+
+// Linef writes a line, broken at words where the terminal ends.
+func (p *Page) Linef(format string, args ...any) {
+	fmt.Fprintln(p, p.Prose(fmt.Sprintf(format, args...)))
+}
 
 // Styled returns text, in a style if the page has colours.
 func (p *Page) Styled(s Style, text string) string {
