@@ -204,7 +204,7 @@ func finished(r *event.Run) (level, text string) {
 // BackupOf returns the summary of a step that was a backup, nil if it has none.
 func BackupOf(s *event.RunStep) *event.BackupSummary {
 	sum := &event.BackupSummary{}
-	if s.Step != "backup" || json.Unmarshal(s.Summary, sum) != nil || sum.Type != "summary" {
+	if s.Step != "backup" || json.Unmarshal(s.Summary, sum) != nil {
 		return nil
 	}
 	return sum
