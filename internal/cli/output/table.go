@@ -60,8 +60,8 @@ func (t *table) write(w *show.Page) {
 	}
 }
 
-// least returns the least width of each column: 0 of one that stays whole, otherwise at least that of its heading, and of
-// a word if it is broken at words.
+// least returns the least width of each column: 0 of one that stays whole, otherwise at least that of its heading, and
+// of a word if it is broken at words.
 func (t *table) least(head, marks []string) []int {
 	least := make([]int, len(marks))
 	for i, mark := range marks {
