@@ -126,7 +126,7 @@ bench-policy:           ## a foreground and a backup beside each other; PARTS=co
 	@mkdir -p bin
 	$(GO) run ./cmd/tidemark-bench policy -parts "$(PARTS)" -json bin/bench-policy.json
 
-bench-scale:            ## time, memory and sizes against the number of files; FILES=300000,1000000 WORK=DIR; needs root
+bench-scale:            ## time, memory and sizes against the number of files; FILES=300000,1000000 WORK=DIR
 	@mkdir -p bin
 	$(GO) run ./cmd/tidemark-bench scale -files "$(FILES)" -work "$(WORK)" -json bin/bench-scale.json
 
@@ -134,7 +134,7 @@ bench-share:            ## a repository on a share, with a Samba of its own; PAR
 	@mkdir -p bin
 	$(GO) run ./cmd/tidemark-bench share -only "$(PARTS)" -json bin/bench-share.json
 
-bench-picture:          ## the picture of the README: records a backup that yields, and draws it; needs root
+bench-picture:          ## docs/pictures/*.svg, drawn from what was recorded beside them
 	$(GO) run ./cmd/tidemark-bench picture
 
 bench-curve:            ## docs/pictures/curve.svg: what others keep against the speed; needs root, fio, restic, an hour

@@ -21,7 +21,7 @@ const usage = `usage: tidemark-bench COMMAND [flags]
   policy   a foreground and a backup beside each other, under each I/O policy
   scale    time, memory and sizes with very many small files
   share    a repository on an SMB share
-  picture  record a backup beside a program that comes and goes, and draw it for the README
+  picture  draw the pictures of the documents from what was recorded
 
 tidemark-bench COMMAND -h lists the flags. Stages by themselves: go test -bench . ./internal/bench/stages
 `

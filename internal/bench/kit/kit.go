@@ -73,6 +73,11 @@ func DropCaches(ctx context.Context) error {
 	if err := exec.CommandContext(ctx, "sync").Run(); err != nil {
 		return fmt.Errorf("sync: %w", err)
 	}
+	return DropClean()
+}
+
+// DropClean drops clean pages from the page cache.
+func DropClean() error {
 	if err := os.WriteFile("/proc/sys/vm/drop_caches", []byte("3"), 0); err != nil {
 		return fmt.Errorf("drop caches (this needs root): %w", err)
 	}
@@ -92,4 +97,10 @@ func Known(flag string, asked, there []string) error {
 		}
 	}
 	return nil
+}
+
+// Tail returns the last lines of a program's output.
+func Tail(out []byte) string {
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	return strings.Join(lines[max(0, len(lines)-10):], "\n")
 }

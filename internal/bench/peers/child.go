@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/bench/kit"
 )
 
 // StartWord is the subcommand by which this program starts the measured program from a small process: the kernel counts
@@ -98,13 +100,7 @@ func measure(ctx context.Context, t peer, p place, args []string) (usage, error)
 		err = errors.New(u.Failure)
 	}
 	if err != nil {
-		return u, fmt.Errorf("%s %s: %w\n%s", t.name, strings.Join(args, " "), err, tail(out.Bytes()))
+		return u, fmt.Errorf("%s %s: %w\n%s", t.name, strings.Join(args, " "), err, kit.Tail(out.Bytes()))
 	}
 	return u, nil
-}
-
-// tail returns the last lines of a program's output.
-func tail(out []byte) string {
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	return strings.Join(lines[max(0, len(lines)-10):], "\n")
 }

@@ -21,23 +21,13 @@ const (
 	Trace    = "trace"    // slot grants beside foregrounds that change
 )
 
-// Run records and draws the picture of the README, or draws all pictures from what was recorded.
-func Run(ctx context.Context, args []string) error {
+// Run draws all pictures from what was recorded.
+func Run(_ context.Context, args []string) error {
 	flags := flag.NewFlagSet("tidemark-bench picture", flag.ExitOnError)
-	drawOnly := flags.Bool("draw", false, "draw all pictures from what was recorded, and record nothing")
 	folder := flags.String("pictures", Folder, "where the pictures are, with what was recorded")
-	size := flags.Int("size", 6144, "MiB to back up")
-	dir := flags.String("dir", "", "where source and repository are made (default: the temporary directory)")
 	_ = flags.Parse(args)
 	if flags.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
-	}
-	if !*drawOnly {
-		all, err := record(ctx, *dir, *size)
-		if err != nil {
-			return err
-		}
-		return Save(*folder, Yielding, all)
 	}
 	recorded, err := filepath.Glob(filepath.Join(*folder, "*.jsonl"))
 	if err != nil {

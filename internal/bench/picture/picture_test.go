@@ -36,7 +36,7 @@ func TestPicturesAreThoseOfTheirEvents(t *testing.T) {
 		require.NoError(t, err)
 		got, err := Redraw(filepath.Dir(file), strings.TrimSuffix(filepath.Base(file), ".svg"))
 		require.NoError(t, err)
-		require.Equal(t, string(want), string(got), "run: go run ./cmd/tidemark-bench picture -draw")
+		require.Equal(t, string(want), string(got), "run: go run ./cmd/tidemark-bench picture")
 		requireXML(t, got)
 	}
 }

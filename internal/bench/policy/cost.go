@@ -33,6 +33,8 @@ const alone = "alone"
 const noForeground = "no foreground"
 
 const (
+	// patience is how long a backup without a foreground may take, which should take some seconds.
+	patience = 3 * time.Minute
 	// aloneFor is how long a foreground is measured without a backup; one with a rate longer, up to the bound. A sham
 	// takes as long as the bound, since the worst of more seconds is worse.
 	aloneFor = 5 * time.Second
@@ -235,7 +237,7 @@ func (b *bench) measureTrial(ctx context.Context, t *trial, round int) error {
 	}
 	var load rig.Running
 	var spans []rig.Span
-	var took, parts []float64
+	var took, parts, asleep []float64
 	var sum time.Duration
 	for i := 0; i < repeats && (i == 0 || sum < b.stretched(besideFor)); i++ {
 		p, err := b.repositoryFor(ctx, t)
@@ -245,9 +247,12 @@ func (b *bench) measureTrial(ctx context.Context, t *trial, round int) error {
 		if err != nil {
 			return b.giveUp(load, err)
 		}
-		span, part, err := b.backupFor(ctx, t, p)
+		span, j, part, err := b.backupFor(ctx, t, p)
 		if err != nil {
 			return b.giveUp(load, err)
+		}
+		if gate, total, err := j.Events.End(); err == nil { // not of other tools, nor of one that was stopped
+			asleep = append(asleep, 100*rig.Asleep(&gate)/total.Seconds())
 		}
 		spans, sum = append(spans, span), sum+span.To.Sub(span.From)
 		if part == 1 {
@@ -263,6 +268,9 @@ func (b *bench) measureTrial(ctx context.Context, t *trial, round int) error {
 	values := map[string]float64{"backups": float64(len(took) + len(parts))}
 	if len(took) > 0 {
 		values["took"] = kit.Median(took)
+	}
+	if len(asleep) > 0 {
+		values["asleep"] = kit.Median(asleep)
 	}
 	if len(parts) > 0 {
 		values["percent done"] = kit.Median(parts)
@@ -299,7 +307,7 @@ func (b *bench) repositoryFor(ctx context.Context, t *trial) (p rig.Place, err e
 }
 
 // backupFor runs one backup, and returns which part of the source it had read when it ended or was stopped.
-func (b *bench) backupFor(ctx context.Context, t *trial, p rig.Place) (rig.Span, float64, error) {
+func (b *bench) backupFor(ctx context.Context, t *trial, p rig.Place) (rig.Span, *rig.Job, float64, error) {
 	limit := patience
 	if t.foreground != nil {
 		limit = b.bound
@@ -311,9 +319,9 @@ func (b *bench) backupFor(ctx context.Context, t *trial, p rig.Place) (rig.Span,
 		if t.foreground == nil {
 			b.problem("%s: not over after %v: something else used the disk", t.name(), limit)
 		}
-		return span, min(0.99, float64(j.Events.Files())/float64(b.codeFiles)), nil
+		return span, j, min(0.99, float64(j.Events.Files())/float64(b.codeFiles)), nil
 	}
-	return span, 1, err
+	return span, j, 1, err
 }
 
 // foregroundAlone measures a foreground without a backup.

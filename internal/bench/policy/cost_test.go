@@ -9,57 +9,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/bench/picture"
 	"github.com/tidemark-backup/tidemark/internal/bench/rig"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
-	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
-
-// requests makes requests of 4 KiB at some milliseconds after start.
-func requests(start time.Time, program string, write bool, ms ...float64) (all []rig.Submitted) {
-	for _, at := range ms {
-		all = append(all, rig.Submitted{
-			At: start.Add(time.Duration(at * float64(time.Millisecond))), Write: write, Bytes: 4096, Program: program,
-		})
-	}
-	return all
-}
-
-// every returns moments from one to another.
-func every(step, from, to float64) (ms []float64) {
-	for at := from; at < to; at += step {
-		ms = append(ms, at)
-	}
-	return ms
-}
-
-func TestMetricsOfABurst(t *testing.T) {
-	start := time.Unix(1000, 0)
-	how := paceOf(iopolicy.Throttle, "ssd")
-	one := burst{from: start, to: start.Add(time.Second)}
-	var all []rig.Submitted
-	all = append(all, requests(start, "tidemark", false, every(0.5, -100, 7.2)...)...)  // full speed
-	all = append(all, requests(start, "tidemark", false, every(25, 30, 1000)...)...)    // its slot grants
-	all = append(all, requests(start, "tidemark", false, every(25, 1000, 1520)...)...)  // and in the window
-	all = append(all, requests(start, "tidemark", false, every(0.5, 1520, 1700)...)...) // full speed
-	all = append(all, requests(start, "kworker/u8:1", true, every(3, -50, 30)...)...)   // what it had written
-	all = append(all, requests(start, "iou-wrk-4711", false, 8)...)                     // one of its threads
-	all = append(all, requests(start, "somebody", false, every(1, -1000, 2000)...)...)  // not ours
-	values := how.metrics(all, one, "tidemark")
-	require.InDelta(t, 8, values["yielded"], 1e-6)
-	require.InDelta(t, 28, values["writes until"], 1e-6)
-	require.InDelta(t, 520, values["back"], 12, "after the first few requests at full speed")
-	require.InDelta(t, 40, values["reads per second afterwards"], 1)
-
-	// One that goes on has not yielded, and is not back either if it then ends.
-	values = how.metrics(requests(start, "tidemark", false, every(2, -100, 1000)...), one, "tidemark")
-	require.NotContains(t, values, "yielded")
-	require.NotContains(t, values, "back")
-
-	// Of one that does not read when the foreground starts nothing is known; one that stops at once has yielded.
-	values = how.metrics(requests(start, "tidemark", false, 500), one, "tidemark")
-	require.NotContains(t, values, "yielded")
-	values = how.metrics(requests(start, "tidemark", false, -1, 500), one, "tidemark")
-	require.Zero(t, values["yielded"])
-	require.NotContains(t, values, "not reading")
-}
 
 func TestMomentOfAGate(t *testing.T) {
 	g := event.Gate{Policy: "throttle", Medium: "ssd", State: "in_window",
@@ -100,6 +50,13 @@ func TestCurve(t *testing.T) {
 	require.Contains(t, b.curveTable(), "| random 4 KiB reads | ionice restic | 50.0 % | 99.0 % | 8.0 % |")
 }
 
+func TestBackupsOnAnIdleDiskOnly(t *testing.T) {
+	b := &bench{}
+	b.foregrounds = []string{"none"}
+	g := group{partCost, []rig.Candidate{{Name: "off", Tool: "tidemark"}}, []string{first, unchanged}, b.chosen()}
+	require.Len(t, g.trials(), 2)
+}
+
 // A backup that was stopped at the bound is never shown as one that has ended.
 func TestBackupThatIsNotOver(t *testing.T) {
 	b := &bench{}
@@ -122,7 +79,7 @@ func TestCostTable(t *testing.T) {
 	b.steps, b.backups = []string{first}, []rig.Candidate{{Name: "off"}}
 	b.bound = time.Minute
 	b.foregrounds = []string{"random", "git"}
-	b.Add(partCost, caseName(noForeground, first, "off"), 0, map[string]float64{"took": 0.5})
+	b.Add(partCost, caseName(noForeground, first, "off"), 0, map[string]float64{"took": 0.5, "asleep": 0.25})
 	for _, f := range b.chosen() {
 		for round, slow := range []float64{1, 3, 1} {
 			b.Add(partCost, f.Name+" / "+alone, round, map[string]float64{f.Unit: 2 * slow, "worst second": slow,
@@ -136,6 +93,7 @@ func TestCostTable(t *testing.T) {
 		b.pools[caseName(f.Name, first, "off")] = []time.Duration{time.Millisecond}
 	}
 	table := b.costTable()
+	require.Contains(t, table, "| off | 0.50 | 1.000 | 0.25 % |\n")
 	require.Contains(t, table, "| random 4 KiB reads | first | off | 4.00 IOPS | 200.0 % "+
 		"| 25 % (40 %) | 62 % | 1.00 | 1.00 (few) | 1 |")
 	require.Contains(t, table, "| 1.00 | 0.50 | 2.00 | 50 % |\n")

@@ -11,7 +11,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/bench/rig"
 )
 
-// flags declares the flags of cost, turns and mixed, and returns a check that runs after parsing.
+// flags declares the flags of all parts, and returns a check that runs after parsing.
 func (s *costSettings) flags(flags *flag.FlagSet) (check func() error) {
 	var keys []string
 	for _, f := range append(rig.Foregrounds(false), rig.Works()...) {
@@ -19,7 +19,7 @@ func (s *costSettings) flags(flags *flag.FlagSet) (check func() error) {
 	}
 	flags.DurationVar(&s.bound, "bound", time.Minute, "how long a backup may take beside a foreground")
 	foregrounds := flags.String("foregrounds", "", "which foregrounds, with commas between (default: all): "+
-		strings.Join(keys, ", "))
+		strings.Join(keys, ", ")+"; none: backups on an idle disk only")
 	words := flags.String("steps", strings.Join(steps(), ","), "which backups")
 	beside := flags.String("beside", "throttle,utility,throttle --max-impact 0,off",
 		"the candidates, with commas between: a policy and more flags of tidemark, or restic or borg under nice and ionice")
@@ -43,6 +43,7 @@ func (s *costSettings) flags(flags *flag.FlagSet) (check func() error) {
 		case *arrivals != "fixed" && *arrivals != "poisson":
 			return fmt.Errorf("-arrivals %q: say fixed or poisson", *arrivals)
 		}
-		return errors.Join(kit.Known("-foregrounds", s.foregrounds, keys), kit.Known("-steps", s.steps, steps()))
+		return errors.Join(kit.Known("-foregrounds", s.foregrounds, append(keys, "none")),
+			kit.Known("-steps", s.steps, steps()))
 	}
 }

@@ -149,7 +149,7 @@ func (b *bench) costTable() string {
 func (b *bench) backupsAloneTable() string {
 	head := []string{"candidate"}
 	for _, step := range b.steps {
-		head = append(head, step+", s", "/ off")
+		head = append(head, step+", s", "/ off", "asleep")
 	}
 	var rows [][]string
 	for _, c := range b.backups {
@@ -157,7 +157,8 @@ func (b *bench) backupsAloneTable() string {
 		for _, step := range b.steps {
 			name := caseName(noForeground, step, c.Name)
 			row = append(row, number(b.Value(partCost, name, "took"), 2),
-				number(b.Ratio(partCost, name, caseName(noForeground, step, "off"), "took"), 3))
+				number(b.Ratio(partCost, name, caseName(noForeground, step, "off"), "took"), 3),
+				percent(b.Value(partCost, name, "asleep"), 2))
 		}
 		rows = append(rows, row)
 	}

@@ -39,7 +39,6 @@ type settings struct {
 	parts   []string
 	rounds  int
 	stretch float64
-	size    int64 // bytes of the source of idle and pair
 	medium  string
 	dir     string
 	into    string
@@ -57,7 +56,6 @@ func parseFlags(args []string) (settings, error) {
 		"last)")
 	flags.IntVar(&s.rounds, "rounds", defaultRounds, "rounds of each measurement")
 	flags.Float64Var(&s.stretch, "stretch", 1, "factor on the duration of a foreground in each round")
-	mib := flags.Int64("size", 1536, "MiB of the source of idle and pair")
 	flags.StringVar(&s.medium, "medium", "", "value of tidemark's --medium: ssd, hdd or auto (default: hdd with "+
 		"-disk hdd, otherwise ssd)")
 	flags.StringVar(&s.dir, "dir", "", "folder of the file that is the disk (default: the temporary directory)")
@@ -68,7 +66,6 @@ func parseFlags(args []string) (settings, error) {
 	flags.StringVar(&s.kind, "disk", "loop", "what the disk is: "+strings.Join(rig.Kinds(), ", "))
 	check := s.costSettings.flags(flags)
 	_ = flags.Parse(args)
-	s.size = *mib << 20
 	s.parts = kit.Words(*parts)
 	if err := kit.Known("-parts", s.parts, partNames()); err != nil {
 		return s, err
@@ -87,8 +84,8 @@ func parseFlags(args []string) (settings, error) {
 		return s, fmt.Errorf("-disk %q: there are %s", s.kind, strings.Join(rig.Kinds(), ", "))
 	case flags.NArg() > 0:
 		return s, fmt.Errorf("unexpected argument %q; the source is made by the tool", flags.Arg(0))
-	case s.rounds < 1 || s.stretch < 0.5 || *mib < 64:
-		return s, errors.New("at least 1 round, a stretch of 0.5 and 64 MiB")
+	case s.rounds < 1 || s.stretch < 0.5:
+		return s, errors.New("at least 1 round and a stretch of 0.5")
 	case !slices.Contains([]string{"ssd", "hdd", "auto"}, s.medium):
 		return s, fmt.Errorf("-medium %q: say ssd, hdd or auto", s.medium)
 	case runtime.GOOS != "linux" || os.Geteuid() != 0:
@@ -121,11 +118,7 @@ func Run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	b := &bench{settings: s, pools: map[string][]time.Duration{}}
-	room := 4*s.code + 2<<30
-	if b.wants(partIdle, partPair) {
-		room = max(room, 6*s.size+4<<30)
-	}
-	if b.disk, err = rig.Open(ctx, s.kind, scratch, room); err != nil {
+	if b.disk, err = rig.Open(ctx, s.kind, scratch, 4*s.code+2<<30); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.disk.Remove()) }()
@@ -148,27 +141,23 @@ func knowsPolicies(ctx context.Context, program string) error {
 type bench struct {
 	settings
 	kit.Series
-	disk       *rig.Disk
-	candidates []rig.Candidate
-	backups    []rig.Candidate            // beside foregrounds
-	peers      []rig.Candidate            // other tools
-	pools      map[string][]time.Duration // its latencies, of each case over all rounds
-	moments    []picture.Moment           // of the gate beside a mixed foreground
-	problems   []string
+	disk     *rig.Disk
+	backups  []rig.Candidate            // beside foregrounds
+	peers    []rig.Candidate            // other tools
+	pools    map[string][]time.Duration // its latencies, of each case over all rounds
+	moments  []picture.Moment           // of the gate beside a mixed foreground
+	problems []string
 }
 
 // The parts of this benchmark.
 const (
 	partCost  = "cost"  // foregrounds and backups beside each other
-	partTurns = "turns" // when a backup yields and is back
 	partMixed = "mixed" // slot grants beside a foreground that changes
 	partCurve = "curve" // what foregrounds keep against the speed of the backup
-	partIdle  = "idle"  // an idle disk: cost of the policy, and false alarms
-	partPair  = "pair"  // two backups at once
 )
 
 func partNames() []string {
-	return []string{partIdle, partPair, partTurns, partMixed, partCost, partCurve}
+	return []string{partMixed, partCost, partCurve}
 }
 
 // measurement is one part.
@@ -180,9 +169,6 @@ type measurement struct {
 
 func measurements() []measurement {
 	return []measurement{
-		{partIdle, "Idle disk", (*bench).idle, (*bench).idleTable},
-		{partPair, "Two backups", (*bench).pair, (*bench).pairTable},
-		{partTurns, "Time to yield and to be back", (*bench).yieldTimes, (*bench).yieldTable},
 		{partMixed, "Slot grants beside a mixed foreground", (*bench).mixed, (*bench).mixedTable},
 		{partCost, "Foregrounds and backups beside each other", (*bench).cost, (*bench).costTable},
 		{partCurve, "What foregrounds keep against the speed of the backup", (*bench).curve, (*bench).curveTable},
@@ -249,10 +235,4 @@ func (b *bench) say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+
 // stretched scales the duration of a sample.
 func (b *bench) stretched(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * b.stretch)
-}
-
-// rotate returns the order of a round: each round begins with another candidate.
-func rotate[T any](all []T, round int) []T {
-	k := round % len(all)
-	return append(slices.Clone(all[k:]), all[:k]...)
 }

@@ -16,13 +16,6 @@ func TestNumber(t *testing.T) {
 		[]string{digits(1234.5), digits(12.34), digits(1.234), digits(0.1234)})
 }
 
-func TestRotate(t *testing.T) {
-	all := []int{1, 2, 3}
-	require.Equal(t, []int{1, 2, 3}, rotate(all, 0))
-	require.Equal(t, []int{3, 1, 2}, rotate(all, 5))
-	require.Equal(t, []int{1, 2, 3}, all)
-}
-
 func TestPeriods(t *testing.T) {
 	require.Equal(t, 25*time.Millisecond, period(iopolicy.Throttle, "ssd"))
 	require.Equal(t, 85*time.Millisecond, period(iopolicy.Utility, "hdd"))

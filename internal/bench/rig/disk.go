@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/bench/kit"
 	"github.com/tidemark-backup/tidemark/internal/bench/rig/hdd"
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 )
@@ -222,28 +223,14 @@ func (d *Disk) Settle(ctx context.Context, cold bool) error {
 	if !cold {
 		return nil
 	}
-	return DropCaches()
-}
-
-// DropCaches drops clean pages from the page cache.
-func DropCaches() error {
-	if err := os.WriteFile("/proc/sys/vm/drop_caches", []byte("3"), 0); err != nil {
-		return fmt.Errorf("drop caches: %w", err)
-	}
-	return nil
+	return kit.DropClean()
 }
 
 // Command runs a small tool.
 func Command(ctx context.Context, name string, args ...string) ([]byte, error) {
 	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, Tail(out))
+		return nil, fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, kit.Tail(out))
 	}
 	return out, nil
-}
-
-// Tail returns the last lines of a program's output.
-func Tail(out []byte) string {
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	return strings.Join(lines[max(0, len(lines)-10):], "\n")
 }

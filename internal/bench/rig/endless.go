@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/bench/kit"
 )
 
 // Endless runs backups one after the other, each into an empty repository.
 type Endless struct {
-	Gaps []Span // times without a backup; after Stop
-
 	disk   *Disk
 	first  chan *Job
 	cancel context.CancelFunc
@@ -30,15 +30,6 @@ func (s Span) overlap(from, to time.Time) time.Duration {
 		to = s.To
 	}
 	return max(0, to.Sub(from))
-}
-
-// Missing is the part of a time in which there was no backup.
-func Missing(gaps []Span, from, to time.Time) float64 {
-	var sum time.Duration
-	for _, g := range gaps {
-		sum += g.overlap(from, to)
-	}
-	return sum.Seconds() / to.Sub(from).Seconds()
 }
 
 // Keep starts backups of tree, and returns when the first of them does I/O.
@@ -61,10 +52,9 @@ func (d *Disk) Keep(ctx context.Context, c *Candidate, tree string) (*Endless, *
 
 func (d *Disk) again(ctx context.Context, c *Candidate, tree string, e *Endless) error {
 	for i := 0; ; i++ {
-		idle := Span{From: time.Now()}
 		p, err := d.Fresh(c, fmt.Sprintf("%s %d", c.Name, i))
 		if err == nil && i > 0 {
-			err = DropCaches() // it would find the whole source there
+			err = kit.DropClean() // it would find the whole source there
 		}
 		if err != nil {
 			return err
@@ -79,11 +69,8 @@ func (d *Disk) again(ctx context.Context, c *Candidate, tree string, e *Endless)
 		if err != nil {
 			return err
 		}
-		idle.To = time.Now()
 		if i == 0 {
 			e.first <- j
-		} else {
-			e.Gaps = append(e.Gaps, idle)
 		}
 		<-j.Done
 		if ctx.Err() != nil {

@@ -6,21 +6,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 )
-
-// look is the status of a tidemark's gates at one moment.
-type look struct {
-	at    time.Time
-	gates []event.Gate
-}
 
 // Events parses the output of tidemark --json; output of other programs is dropped.
 type Events struct {
 	mu      sync.Mutex
 	partial []byte
-	looks   []look
 	files   uint64 // done, according to the last status
 	summary *event.BackupSummary
 }
@@ -54,9 +46,6 @@ func (l *Events) line(text []byte) {
 			return
 		}
 		l.files = s.FilesDone
-		if len(s.Gates) > 0 {
-			l.looks = append(l.looks, look{time.Now(), s.Gates})
-		}
 	case "summary":
 		var s event.BackupSummary
 		if json.Unmarshal(text, &s) == nil {
@@ -70,39 +59,6 @@ func (l *Events) Files() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.files
-}
-
-// Since returns the counters of the busiest gate between the first and the last status in a time span, and the time
-// between those two.
-func (l *Events) Since(from, to time.Time) (event.Gate, time.Duration, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var first, last *look
-	for i := range l.looks {
-		at := &l.looks[i]
-		if at.at.Before(from) || at.at.After(to) {
-			continue
-		}
-		if first == nil {
-			first = at
-		}
-		last = at
-	}
-	if first == last {
-		return event.Gate{}, 0, ErrNoGates
-	}
-	g := *busiest(last.gates)
-	for i := range first.gates {
-		if e := &first.gates[i]; e.Device == g.Device {
-			g.Charged -= e.Charged
-			g.Engaged -= e.Engaged
-			g.Held -= e.Held
-			for t := range report.Tiers {
-				g.Asleep[t] -= e.Asleep[t]
-			}
-		}
-	}
-	return g, last.at.Sub(first.at), nil
 }
 
 // End returns the busiest gate of the summary, and how long the job took by its own clock.

@@ -14,7 +14,12 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/bench/kit"
 )
+
+// ForegroundSize is how large the file is that the foreground uses.
+const ForegroundSize = 512 << 20
 
 // Foreground is a load that fio applies until it is stopped. It has one request at a time in flight, or four, and fio
 // logs the latency of each of them.
@@ -138,15 +143,15 @@ func (l *FioRun) Stop() (_ []Request, err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(l.dir)) }()
 	if err := l.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		_ = l.cmd.Wait()
-		return nil, fmt.Errorf("fio, %s: ended early\n%s", l.name, Tail(l.errs.Bytes()))
+		return nil, fmt.Errorf("fio, %s: ended early\n%s", l.name, kit.Tail(l.errs.Bytes()))
 	}
 	var exit *exec.ExitError
 	if err := l.cmd.Wait(); err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 128) { // 128: interrupted
-		return nil, fmt.Errorf("fio, %s: %w\n%s", l.name, err, Tail(l.errs.Bytes()))
+		return nil, fmt.Errorf("fio, %s: %w\n%s", l.name, err, kit.Tail(l.errs.Bytes()))
 	}
 	logs, err := filepath.Glob(filepath.Join(l.dir, "log_lat.*"))
 	if err != nil || len(logs) != 1 {
-		return nil, fmt.Errorf("fio, %s: %d latency logs\n%s", l.name, len(logs), Tail(l.errs.Bytes()))
+		return nil, fmt.Errorf("fio, %s: %d latency logs\n%s", l.name, len(logs), kit.Tail(l.errs.Bytes()))
 	}
 	text, err := os.ReadFile(logs[0])
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/bench/kit"
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 )
 
@@ -95,7 +96,7 @@ func (d *Disk) Templates(ctx context.Context, candidates []Candidate) error {
 		cmd := exec.CommandContext(ctx, c.Init[0], c.Init[1:]...)
 		cmd.Env = c.env(p, d.runtime)
 		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w\n%s", strings.Join(c.Init, " "), err, Tail(out))
+			return fmt.Errorf("%s: %w\n%s", strings.Join(c.Init, " "), err, kit.Tail(out))
 		}
 	}
 	return nil
@@ -166,7 +167,7 @@ func (d *Disk) Start(ctx context.Context, c *Candidate, p Place, tree string) (*
 		err := j.cmd.Wait()
 		j.Took = time.Since(j.began)
 		if err != nil {
-			j.Err = fmt.Errorf("%s: %w\n%s", strings.Join(argv, " "), err, Tail(j.stderr.Bytes()))
+			j.Err = fmt.Errorf("%s: %w\n%s", strings.Join(argv, " "), err, kit.Tail(j.stderr.Bytes()))
 		}
 	}()
 	return j, nil
@@ -185,12 +186,6 @@ func (d *Disk) Backup(ctx context.Context, c *Candidate, p Place, tree string, l
 		return j, fmt.Errorf("%w: %s after %v", ErrTooLong, c.Name, limit)
 	}
 	return j, j.Err
-}
-
-// Kill ends the job wherever it is.
-func (j *Job) Kill() {
-	_ = j.cmd.Process.Kill() // it may have ended already
-	<-j.Done
 }
 
 // Ended reports whether it is over.

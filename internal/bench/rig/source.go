@@ -26,42 +26,6 @@ func Filler(seed uint64) *Source {
 	return &Source{random: rand.NewChaCha8(key), buffer: make([]byte, 1<<20)}
 }
 
-// Tree makes files of size bytes in all below root: three fifths in large files, three tenths in middling, the rest in
-// small ones.
-func (s *Source) Tree(ctx context.Context, root string, size int64) error {
-	for _, kind := range []struct {
-		name string
-		each int64
-		all  int64
-	}{
-		{"large", 48 << 20, size * 6 / 10}, {"middling", 600 << 10, size * 3 / 10}, {"small", 9 << 10, size / 10},
-	} {
-		if err := s.Files(ctx, filepath.Join(root, kind.name), int(kind.all/kind.each)+1, kind.each); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Files makes n files of some size each, a hundred in a directory.
-func (s *Source) Files(ctx context.Context, root string, n int, size int64) error {
-	for i := range n {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		dir := filepath.Join(root, fmt.Sprintf("%04d", i/100))
-		if i%100 == 0 {
-			if err := os.MkdirAll(dir, 0o755); err != nil {
-				return err
-			}
-		}
-		if err := s.File(filepath.Join(dir, fmt.Sprintf("%02d", i%100)), size); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Code makes a tree like one of source code: n files of size bytes in all, a dozen in a directory, with the sizes of a
 // log-normal distribution and a text that compresses well.
 func (s *Source) Code(ctx context.Context, root string, n int, size int64) error {

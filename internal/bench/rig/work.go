@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/bench/kit"
 )
 
 // Works are foregrounds of real work; their wall time is measured.
@@ -56,7 +58,7 @@ func runWork(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, Tail(out.Bytes()))
+		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, kit.Tail(out.Bytes()))
 	}
 	return nil
 }
@@ -87,7 +89,7 @@ func (w *Worker) once(ctx context.Context, f *Foreground, d *Disk, again bool) e
 		err = runWork(j.every)
 	}
 	if err == nil && again {
-		err = DropCaches()
+		err = kit.DropClean()
 	}
 	if err != nil {
 		return err

@@ -2,14 +2,12 @@
 // same tree, a backup after a change of one file in a hundred, check, restore of one directory, forget and prune; and
 // what all this leaves in the local cache and in the repository, for each object.
 //
-//	tidemark-bench scale -files 300000,1000000,3000000 -work DIR [-image ext4|none] [-cold] [-rounds 3] [-json FILE]
-//	tidemark-bench scale -files 28000000 -grow DIR     # only makes the image, which takes a while
-//	tidemark-bench scale -files 28000000 -grown DIR …  # measures with it; it is used up
+//	tidemark-bench scale -files 300000,1000000,3000000 -work DIR [-cold] [-rounds 3] [-json FILE]
 //
 // The tree has the shape of a published run on 27.84 million files in 2.5 million directories: eleven files to a
-// directory, most of them empty or a few bytes, a third of the contents duplicates; package grow makes it from a seed.
-// By default it lies in a sparse ext4 image with room for as many inodes, which needs root; with -image none in a plain
-// folder. Image, repository and cache are made in a folder of their own below -work and removed at the end.
+// directory, most of them empty or a few bytes, a third of the contents duplicates; grow.go makes it from a seed.
+// Tree, repository and cache are made in a folder of their own below -work, on a file system with as many free inodes,
+// and removed at the end.
 //
 // Times of a machine that does other work mean little: walk and unchanged backup take turns, and their ratio is taken
 // turn by turn. Memory is the high-water mark of the resident set since the program was started, which counts the pages
@@ -36,7 +34,6 @@ import (
 type settings struct {
 	files   []int
 	work    string
-	image   string
 	cold    bool
 	rounds  int
 	into    string
@@ -44,25 +41,19 @@ type settings struct {
 	policy  string
 	seed    uint64
 	keep    bool
-	grow    string // folder: only make images there
-	grown   string // folder: take images from there
 }
 
 func parse(args []string) (settings, error) {
 	s := settings{}
 	flags := flag.NewFlagSet("tidemark-bench scale", flag.ExitOnError)
 	files := flags.String("files", "300000,1000000", "how many files, one run for each number")
-	flags.StringVar(&s.work, "work", "", "where image, repository and cache go (default: the temporary directory)")
-	flags.StringVar(&s.image, "image", "ext4", "ext4: the tree lies in a sparse image with room for it; none: in a folder")
+	flags.StringVar(&s.work, "work", "", "where tree, repository and cache go (default: the temporary directory)")
 	flags.BoolVar(&s.cold, "cold", false, "drop the page cache before each step (as root)")
 	flags.IntVar(&s.rounds, "rounds", 3, "how often walk and unchanged backup take turns")
 	flags.StringVar(&s.into, "json", "", "also write all measurements to this file")
 	flags.StringVar(&s.program, "tidemark", "", "the program to measure (default: built from this module)")
 	flags.StringVar(&s.policy, "policy", "important", "tidemark's I/O policy; important never yields")
-	flags.BoolVar(&s.keep, "keep", false, "leave everything there, mounted, and print where")
-	flags.StringVar(&s.grow, "grow", "", "only make the images, in this folder, for -grown")
-	flags.StringVar(&s.grown, "grown", "",
-		"take the images that -grow made from this folder, on the same disk as -work; they are used up")
+	flags.BoolVar(&s.keep, "keep", false, "leave everything there, and print where")
 	flags.Uint64Var(&s.seed, "seed", 1, "another seed makes another tree of the same shape")
 	_ = flags.Parse(args)
 	for _, word := range strings.Split(*files, ",") {
@@ -75,23 +66,14 @@ func parse(args []string) (settings, error) {
 	if flags.NArg() > 0 || s.rounds < 1 {
 		return s, errors.New("want at least one round, and no further words")
 	}
-	if s.image != "ext4" && s.image != "none" {
-		return s, fmt.Errorf("-image %s: want ext4 or none", s.image)
-	}
-	if s.image != "ext4" && s.grow+s.grown != "" {
-		return s, errors.New("-grow and -grown are about images: they need -image ext4")
-	}
 	return s, nil
 }
 
 // Run makes the measurements that the arguments select.
-func Run(ctx context.Context, args []string) (err error) {
+func Run(ctx context.Context, args []string) error {
 	s, err := parse(args)
 	if err != nil {
 		return err
-	}
-	if s.grow != "" {
-		return s.growAll(ctx)
 	}
 	work, err := filepath.Abs(cmp.Or(s.work, os.TempDir())) // programs are started elsewhere
 	if err != nil {
@@ -104,11 +86,7 @@ func Run(ctx context.Context, args []string) (err error) {
 	if s.keep {
 		fmt.Println("everything stays in", dir)
 	} else {
-		defer func() {
-			if !errors.Is(err, errMounted) {
-				_ = os.RemoveAll(dir)
-			}
-		}()
+		defer func() { _ = os.RemoveAll(dir) }()
 	}
 	if s.program == "" {
 		s.program = filepath.Join(dir, "program")
@@ -135,33 +113,22 @@ func Run(ctx context.Context, args []string) (err error) {
 }
 
 // measureScale runs all measurements of one size.
-func measureScale(ctx context.Context, s settings, dir string, files int) (result scale, err error) {
+func measureScale(ctx context.Context, s settings, dir string, files int) (scale, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return scale{}, err
 	}
-	t := planted{dir: dir, shape: Shape{Files: files, Seed: s.seed}}
 	if !s.keep {
-		defer func() {
-			if err = errors.Join(err, t.unmount()); !errors.Is(err, errMounted) {
-				_ = os.RemoveAll(dir)
-			}
-		}()
+		defer func() { _ = os.RemoveAll(dir) }()
 	}
-	switch {
-	case s.grown != "":
-		err = t.take(ctx, s.grown)
-	case s.image == "none":
-		err = t.plant(ctx)
-	default:
-		err = t.plantImage(ctx)
-	}
-	if err != nil {
-		return scale{}, err
-	}
-	b := &bench{settings: s, dir: dir, tree: t.root(), shape: t.shape, result: scale{Tree: t.made}}
+	b := &bench{settings: s, dir: dir, tree: filepath.Join(dir, "tree"), shape: Shape{Files: files, Seed: s.seed}}
 	b.walk = b.walkTree
-	if err := b.steps(ctx); err != nil {
-		return scale{}, err
+	fmt.Fprintf(os.Stderr, "making %d files\n", files)
+	made, err := b.shape.Make(ctx, b.tree)
+	if err != nil {
+		return scale{}, fmt.Errorf("make tree: %w", err)
 	}
-	return b.result, nil
+	fmt.Fprintf(os.Stderr, "made %d files and %d directories in %.0f s\n", made.Files, made.Dirs, made.Seconds)
+	b.result.Tree = made
+	err = b.steps(ctx)
+	return b.result, err
 }

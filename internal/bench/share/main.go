@@ -10,8 +10,6 @@
 //	    the line.
 //	 - Counts: the requests to the server for each kind of work, and the number of round trips. They
 //	    are the same on every machine.
-//	 - Steadiness: how much the server's time for a request varies, idle and with other load on its disk. It determines
-//	    whether that time indicates other load.
 //
 // Candidates take turns within every round, so that other load of the machine affects all alike; ratios are taken round
 // by round, and their medians are printed. It needs Linux and Samba (Debian: samba, smbclient). It measures from
@@ -87,7 +85,6 @@ func measurements() []measurement {
 		{ofSmall, "500 files of 4 KiB", (*bench).small, (*bench).smallTable},
 		{ofBackups, "Backups of a source tree", (*bench).backups, (*bench).backupsTable},
 		{ofCounts, "What is asked of the server", (*bench).counts, (*bench).countsTable},
-		{ofSteadiness, "How steady the server answers", (*bench).steadiness, (*bench).steadinessTable},
 	}
 }
 

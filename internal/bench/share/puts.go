@@ -24,18 +24,16 @@ const (
 	smallSize  = 4 << 10
 	smallCount = 500
 	uploads    = 4 // as a backup has them
-	piece      = 1 << 20
 	roundTrip  = 15 * time.Millisecond
 )
 
 // The parts of this benchmark.
 const (
-	ofPacks      = "packs"
-	ofLine       = "line"
-	ofSmall      = "small"
-	ofBackups    = "backups"
-	ofCounts     = "counts"
-	ofSteadiness = "steadiness"
+	ofPacks   = "packs"
+	ofLine    = "line"
+	ofSmall   = "small"
+	ofBackups = "backups"
+	ofCounts  = "counts"
 )
 
 // noise returns incompressible bytes, the same ones for the same seed.

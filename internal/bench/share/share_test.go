@@ -3,29 +3,11 @@ package share
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/test/smbtest"
 )
-
-func TestJudge(t *testing.T) {
-	require.Nil(t, judge(make([]time.Duration, window-1)))
-	var took []time.Duration
-	for i := range 4 * window {
-		took = append(took, time.Millisecond)
-		if i >= 3*window && i%5 == 0 { // in the last window
-			took[i] = 2 * time.Millisecond
-		}
-	}
-	got := judge(append(took, time.Hour)) // what does not fill a window counts for the median only
-	require.Equal(t, 1.0, got["p50"])
-	require.Equal(t, 1.0, got["least"])
-	require.Equal(t, 2.0, got["most"])
-	require.Equal(t, 0.25, got["strained"])
-	require.Equal(t, 4.0, got["windows"])
-}
 
 func TestPacksTable(t *testing.T) {
 	var b bench

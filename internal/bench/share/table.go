@@ -74,16 +74,3 @@ func (b *bench) countsTable() string {
 	}
 	return kit.Table(lines[0], lines[1:]...)
 }
-
-func (b *bench) steadinessTable() string {
-	lines := [][]string{{"", "p50, ms", "p90, ms", "worst window of the best",
-		fmt.Sprintf("windows above %.1f times", strained)}}
-	for _, name := range b.Cases(ofSteadiness) {
-		lines = append(lines, []string{
-			name, number(b.Value(ofSteadiness, name, "p50")), number(b.Value(ofSteadiness, name, "p90")),
-			number(b.Value(ofSteadiness, name, "most") / b.Value(ofSteadiness, name, "least")),
-			fmt.Sprintf("%.0f %%", 100*b.Value(ofSteadiness, name, "strained")),
-		})
-	}
-	return kit.Table(lines[0], lines[1:]...)
-}
