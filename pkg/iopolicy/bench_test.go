@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -56,33 +54,6 @@ func BenchmarkPair(b *testing.B) {
 	}
 }
 
-// BenchmarkPairInWindow is what a cached operation costs inside a window, with a meter that costs nothing.
-func BenchmarkPairInWindow(b *testing.B) {
-	gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings(),
-		Metering: iopolicy.Metering{Meter: nothing{}}})
-	ctx := context.Background()
-	pass := gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
-	held, err := gate.Pass(iopolicy.NewClient(iopolicy.Important)).Begin(ctx, iopolicy.Op{Certain: true})
-	require.NoError(b, err)
-	defer held.End(0)
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := pair(ctx, pass); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 type nothing struct{}
 
 func (nothing) Submitted() iopolicy.Bytes { return iopolicy.Bytes{} }
-
-// BenchmarkClock is what two readings of the clock cost, which an operation of a tier that can wait needs at least.
-func BenchmarkClock(b *testing.B) {
-	epoch := time.Now()
-	var sum time.Duration
-	for b.Loop() {
-		sum += time.Since(epoch)
-		sum -= time.Since(epoch)
-	}
-}

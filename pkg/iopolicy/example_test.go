@@ -80,26 +80,3 @@ func ExampleClient_SetPolicy() {
 	// waiting
 	// <nil> important
 }
-
-// Settings have the names of the kernel's, and are printed as a viewer of sysctls does.
-func ExampleSettings() {
-	settings := iopolicy.DefaultSettings()
-	if err := settings.Set("debug.lowpri_throttle_tier3_window_msecs", "750"); err != nil {
-		fmt.Println(err)
-	}
-	fmt.Println(settings.Set("lowpri_throttle_enabled", "maybe"))
-	fmt.Print(settings)
-	// Output:
-	// not a setting of the I/O policy: lowpri_throttle_enabled cannot be "maybe"; take a whole number from 0 to 1 (0 or 1)
-	// lowpri_throttle_enabled: 1
-	// lowpri_throttle_max_iosize: 131072
-	// lowpri_throttle_tier1_window_msecs: 25
-	// lowpri_throttle_tier1_io_period_msecs: 40
-	// lowpri_throttle_tier1_io_period_ssd_msecs: 5
-	// lowpri_throttle_tier2_window_msecs: 100
-	// lowpri_throttle_tier2_io_period_msecs: 85
-	// lowpri_throttle_tier2_io_period_ssd_msecs: 15
-	// lowpri_throttle_tier3_window_msecs: 750
-	// lowpri_throttle_tier3_io_period_msecs: 200
-	// lowpri_throttle_tier3_io_period_ssd_msecs: 25
-}

@@ -77,65 +77,6 @@ func TestArithmetic(t *testing.T) {
 	}
 }
 
-// TestFullSpeedAgain: after the last better I/O a tier is back at full speed within its window and one period, whenever
-// that I/O ended.
-func TestFullSpeedAgain(t *testing.T) {
-	for policy, most := range map[iopolicy.Policy][2]time.Duration{
-		iopolicy.Standard: {65 * ms, 30 * ms}, iopolicy.Utility: {185 * ms, 115 * ms},
-		iopolicy.Throttle: {700 * ms, 525 * ms},
-	} {
-		for medium, most := range most {
-			for phase := range 30 {
-				synctest.Test(t, func(t *testing.T) {
-					gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings(), Medium: iopolicy.Medium(medium)})
-					important, pass := gate.Pass(iopolicy.NewClient(iopolicy.Important)), gate.Pass(iopolicy.NewClient(policy))
-					ctx, cancel := context.WithCancel(context.Background())
-					var at []time.Time
-					var all sync.WaitGroup
-					all.Go(func() { endless(ctx, pass, ms, func() { at = append(at, time.Now()) }) })
-					require.NoError(t, do(ctx, important, transfer(), time.Second+time.Duration(phase)*7*ms))
-					stopped := time.Now()
-					time.Sleep(2 * time.Second)
-					cancel()
-					all.Wait()
-					var back time.Time // the first of those that follow one another without a pause
-					for i, one := range at {
-						if one.After(stopped) && one.Sub(at[i-1]) == ms {
-							back = at[i-1]
-							break
-						}
-					}
-					require.False(t, back.IsZero())
-					require.LessOrEqual(t, back.Sub(stopped), most+ms, "one I/O included")
-				})
-			}
-		}
-	}
-}
-
-// TestBetterIODoesNotProlongASleep: one I/O per period goes, whatever comes meanwhile.
-func TestBetterIODoesNotProlongASleep(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings()})
-		important, pass := gate.Pass(iopolicy.NewClient(iopolicy.Important)), gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
-		ctx := t.Context()
-		start := time.Now()
-		require.NoError(t, do(ctx, pass, transfer(), 0))
-		require.NoError(t, do(ctx, important, transfer(), 10*ms))
-		go func() {
-			for range 30 {
-				_ = do(ctx, important, transfer(), ms)
-				time.Sleep(5 * ms)
-			}
-		}()
-		require.NoError(t, do(ctx, pass, transfer(), 0))
-		require.Equal(t, 200*ms, time.Since(start))
-		require.NoError(t, do(ctx, pass, transfer(), 0))
-		require.Equal(t, 400*ms, time.Since(start))
-		time.Sleep(time.Second)
-	})
-}
-
 // inWindow returns a gate with an important operation on the device, and a client's pass that has been charged.
 func inWindow(t *testing.T, cfg iopolicy.Config, policy iopolicy.Policy) (gate *iopolicy.Gate, c *iopolicy.Client,
 	pass *iopolicy.Pass) {
@@ -212,39 +153,6 @@ func TestSetPolicyWakes(t *testing.T) {
 			require.Equal(t, want, <-done, "%s", policy)
 		})
 	}
-}
-
-// TestChangedPolicyGoesFirst: sleepers with a changed policy come before those of their new tier, in their old order.
-func TestChangedPolicyGoesFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings()})
-		c := iopolicy.NewClient(iopolicy.Throttle)
-		throttle, utility := gate.Pass(c), gate.Pass(iopolicy.NewClient(iopolicy.Utility))
-		require.NoError(t, do(t.Context(), throttle, transfer(), 0)) // both tiers are charged before the window opens
-		require.NoError(t, do(t.Context(), utility, transfer(), 0))
-		held, err := gate.Pass(iopolicy.NewClient(iopolicy.Important)).Begin(t.Context(), transfer())
-		require.NoError(t, err)
-		var mu sync.Mutex
-		var order []string
-		for _, one := range []struct {
-			name string
-			pass *iopolicy.Pass
-		}{{"utility 1", utility}, {"throttle 1", throttle}, {"utility 2", utility}, {"throttle 2", throttle}} {
-			go func() {
-				_ = do(context.Background(), one.pass, transfer(), 0)
-				mu.Lock()
-				order = append(order, one.name)
-				mu.Unlock()
-			}()
-			synctest.Wait()
-		}
-		require.Empty(t, order)
-		c.SetPolicy(iopolicy.Utility)
-		time.Sleep(time.Second)
-		synctest.Wait()
-		require.Equal(t, []string{"throttle 1", "throttle 2", "utility 1", "utility 2"}, order)
-		held.End(0)
-	})
 }
 
 // ended is a context that has ended by Err and not yet by Done.
@@ -356,35 +264,6 @@ func TestStats(t *testing.T) {
 		require.Equal(t, "sda", gate.Name())
 		require.Same(t, gate, pass.Gate())
 		require.Same(t, c, pass.Client())
-	})
-}
-
-// TestIdle: while the user is away, tier 3 is tier 2.
-func TestIdle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, _, pass := inWindow(t, iopolicy.Config{Idle: func() bool { return true }}, iopolicy.Throttle)
-		start := time.Now()
-		for range 100 {
-			require.NoError(t, do(t.Context(), pass, transfer(), 0))
-		}
-		require.Equal(t, 100*85*ms, time.Since(start))
-	})
-}
-
-// TestSetMedium: an operation that sleeps by one column is granted by the other.
-func TestSetMedium(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		gate, _, pass := inWindow(t, iopolicy.Config{}, iopolicy.Throttle)
-		start := time.Now()
-		go func() {
-			time.Sleep(100 * ms)
-			gate.SetMedium(iopolicy.SSD)
-		}()
-		require.NoError(t, do(t.Context(), pass, transfer(), 0))
-		require.Equal(t, 100*ms, time.Since(start))
-		require.NoError(t, do(t.Context(), pass, transfer(), 0))
-		require.Equal(t, 125*ms, time.Since(start))
-		require.Equal(t, iopolicy.SSD, gate.Stats().Medium)
 	})
 }
 

@@ -2,6 +2,7 @@ package iopolicy_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +19,13 @@ import (
 func reader(p iopolicy.Policy) simJob { return simJob{policy: p, bytes: 128 << 10, workers: 4} }
 
 var always = simTimes{}
+
+// flashModels are the models of flash, by their names.
+func flashModels() map[string]simModel {
+	return map[string]simModel{
+		"free channels": simFlash(), "dies": simDies(), "overlap": simOverlap(), "queue": simQueue(),
+	}
+}
 
 // tolerance is the part of others' rate that the simulation does not determine: requests have random durations.
 const tolerance = 0.01
@@ -115,9 +123,7 @@ func TestMeasuredBesidePacedUse(t *testing.T) {
 		"5000 a second":           paced(5000, true, 4096),
 		"20000 a second, regular": paced(20000, false, 4096),
 	}
-	for name, model := range map[string]simModel{
-		"free channels": simFlash(), "dies": simDies(), "overlap": simOverlap(), "queue": simQueue(),
-	} {
+	for name, model := range flashModels() {
 		for load, others := range loads {
 			t.Run(name+", "+load, func(t *testing.T) {
 				t.Parallel()
@@ -152,9 +158,7 @@ func TestMeasuredBesidePacedUse(t *testing.T) {
 func TestMeasuredBesideDemandThatFalls(t *testing.T) {
 	slow(t)
 	t.Parallel()
-	for name, model := range map[string]simModel{
-		"free channels": simFlash(), "dies": simDies(), "overlap": simOverlap(), "queue": simQueue(),
-	} {
+	for name, model := range flashModels() {
 		model.noise = 0.02 // of 200 ms: 0.006 of the latency
 		for _, c := range []struct {
 			by, left float64
@@ -262,51 +266,49 @@ func TestMeasuredBesideMixedUse(t *testing.T) {
 	}
 }
 
-// TestMeasuredBesideWriteBack: a kernel that writes 8 MiB each few seconds.
-func TestMeasuredBesideWriteBack(t *testing.T) {
+// TestMeasuredBesideWhatElseHappens: others keep what max-impact allows whatever else the kernel, the disk or the job
+// does. Where what the job does costs others something that no trial sees, what bounds it is how much they may lose
+// from before.
+func TestMeasuredBesideWhatElseHappens(t *testing.T) {
 	slow(t)
 	t.Parallel()
-	for name, model := range map[string]simModel{
-		"free channels": simFlash(), "dies": simDies(), "overlap": simOverlap(), "queue": simQueue(),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := simScene{model: model, others: []simLoad{unpaced(1, 4096, always), writeBack()}, steady: 1,
-				job: reader(iopolicy.Throttle), long: 24 * time.Second}
-			s.harmless(t, 0.05)
-		})
+	halves := func(at time.Duration) float64 {
+		part := at.Seconds() / 20
+		if part > 1 {
+			part = max(0, 2-part)
+		}
+		return 1 + part
 	}
-}
-
-// TestMeasuredWithFlushes: flushes of the job, and the journal that they leave.
-func TestMeasuredWithFlushes(t *testing.T) {
-	slow(t)
-	t.Parallel()
-	for name, model := range map[string]simModel{
-		"free channels": simFlash(), "dies": simDies(), "overlap": simOverlap(), "queue": simQueue(),
+	for what, c := range map[string]struct {
+		impact float64
+		but    string // models that it is not for
+		set    func(s *simScene)
+	}{
+		"the kernel writes 8 MiB each few seconds": {0.05, "", func(s *simScene) {
+			s.others, s.steady = append(s.others, writeBack()), 1
+		}},
+		"the job flushes, and leaves a journal": {0.05, "", func(s *simScene) { s.job.flushes = true }},
+		// It counts as others', and there is more of it beside a larger slot grant. Who reads loses no more for that.
+		"the file system writes for the job":  {0.05, "free channels, dies", func(s *simScene) { s.journal = 0.3 }},
+		"writes cost others something later":  {0.12, "dies", func(s *simScene) { s.job.late = true }},
+		"the disk pauses for over a period":   {0.06, "queue", func(s *simScene) { s.job.pauses = true }},
+		"the disk's speed halves and doubles": {0.05, "", func(s *simScene) { s.long, s.model.drift = 50*time.Second, halves }},
+		// Together they may take twice what one may.
+		"two jobs":                      {0.10, "", func(s *simScene) { s.jobs = 2 }},
+		"two jobs that know each other": {0.10, "", func(s *simScene) { s.jobs, s.peers = 2, true }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := simScene{model: model, others: []simLoad{unpaced(1, 4096, always)}, job: reader(iopolicy.Throttle),
-				long: 24 * time.Second}
-			s.job.flushes = true
-			s.harmless(t, 0.05)
-		})
-	}
-}
-
-// TestOwnJournalHidesNoLoss: what the file system writes for the job counts as others', and there is more of it beside
-// a larger slot grant. Who reads loses no more for that.
-func TestOwnJournalHidesNoLoss(t *testing.T) {
-	slow(t)
-	t.Parallel()
-	for name, model := range map[string]simModel{"overlap": simOverlap(), "queue": simQueue()} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := simScene{model: model, others: []simLoad{unpaced(1, 4096, always)}, job: reader(iopolicy.Throttle),
-				journal: 0.3, long: 24 * time.Second}
-			s.harmless(t, 0.05)
-		})
+		for name, model := range flashModels() {
+			if strings.Contains(c.but, name) {
+				continue
+			}
+			t.Run(what+", "+name, func(t *testing.T) {
+				t.Parallel()
+				s := simScene{model: model, others: []simLoad{unpaced(1, 4096, always)}, job: reader(iopolicy.Throttle),
+					long: 24 * time.Second}
+				c.set(&s)
+				s.harmless(t, c.impact)
+			})
+		}
 	}
 }
 
@@ -323,84 +325,6 @@ func TestOwnJournalEndsNoTrial(t *testing.T) {
 				journal: 0.3, bursts: true, long: 24 * time.Second}
 			s.harmless(t, 0.05, func(t assert.TestingT, r simResult) { assert.GreaterOrEqual(t, r.rise, rise) })
 		})
-	}
-}
-
-// TestMeasuredWithLateWork: what the job wrote costs others something 100 ms later, beside larger and smaller grants
-// alike. A trial does not see that; what bounds it is how much others may lose from before.
-func TestMeasuredWithLateWork(t *testing.T) {
-	slow(t)
-	t.Parallel()
-	for name, model := range map[string]simModel{
-		"free channels": simFlash(), "overlap": simOverlap(), "queue": simQueue(),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := simScene{model: model, others: []simLoad{unpaced(1, 4096, always)}, job: reader(iopolicy.Throttle),
-				long: 24 * time.Second}
-			s.job.late = true
-			s.harmless(t, 0.12)
-		})
-	}
-}
-
-// TestMeasuredOnADiskThatPauses: what the job does makes the disk pause from time to time, for longer than a period.
-// The periods with a pause are not as usual, and a trial leaves a part of them out.
-func TestMeasuredOnADiskThatPauses(t *testing.T) {
-	slow(t)
-	t.Parallel()
-	for name, model := range map[string]simModel{
-		"free channels": simFlash(), "dies": simDies(), "overlap": simOverlap(),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := simScene{model: model, others: []simLoad{unpaced(1, 4096, always)}, job: reader(iopolicy.Throttle),
-				long: 24 * time.Second}
-			s.job.pauses = true
-			s.harmless(t, 0.06)
-		})
-	}
-}
-
-// TestMeasuredOnADiskThatDrifts: the speed of the disk halves within 20 s, and doubles again.
-func TestMeasuredOnADiskThatDrifts(t *testing.T) {
-	slow(t)
-	t.Parallel()
-	for name, model := range map[string]simModel{
-		"free channels": simFlash(), "dies": simDies(), "overlap": simOverlap(), "queue": simQueue(),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			model.drift = func(at time.Duration) float64 {
-				part := at.Seconds() / 20
-				if part > 1 {
-					part = max(0, 2-part)
-				}
-				return 1 + part
-			}
-			s := simScene{model: model, others: []simLoad{unpaced(1, 4096, always)}, job: reader(iopolicy.Throttle),
-				long: 50 * time.Second}
-			s.harmless(t, 0.05)
-		})
-	}
-}
-
-// TestMeasuredWithTwoJobs: two jobs of ours at two gates beside another program. Together they may take twice what one
-// may.
-func TestMeasuredWithTwoJobs(t *testing.T) {
-	slow(t)
-	t.Parallel()
-	for name, model := range map[string]simModel{
-		"free channels": simFlash(), "dies": simDies(), "overlap": simOverlap(), "queue": simQueue(),
-	} {
-		for _, peers := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, peers %v", name, peers), func(t *testing.T) {
-				t.Parallel()
-				s := simScene{model: model, others: []simLoad{unpaced(1, 4096, always)}, job: reader(iopolicy.Throttle),
-					jobs: 2, peers: peers, long: 24 * time.Second}
-				s.harmless(t, 0.10)
-			})
-		}
 	}
 }
 

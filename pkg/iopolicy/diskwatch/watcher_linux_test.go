@@ -60,11 +60,3 @@ func TestNoDisk(t *testing.T) {
 	_, err = diskwatch.OpenDisks()
 	require.ErrorIs(t, err, diskwatch.ErrNoDisk)
 }
-
-func BenchmarkMeter(b *testing.B) {
-	m := diskwatch.Meter()
-	b.ReportAllocs()
-	for b.Loop() {
-		m.Submitted()
-	}
-}
