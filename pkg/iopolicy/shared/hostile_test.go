@@ -3,7 +3,6 @@
 package shared
 
 import (
-	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -27,93 +26,6 @@ func inode(dir string) string {
 		return err.Error()
 	}
 	return fmt.Sprint(info.Sys().(*syscall.Stat_t).Ino)
-}
-
-// exercise calls everything, and requires of the answers what holds for any content of the file.
-func exercise(t *testing.T, s *State) {
-	t.Helper()
-	for tier := iopolicy.Tier(0); tier < iopolicy.Tiers; tier++ {
-		for _, period := range []time.Duration{0, ms, 200 * ms} {
-			for _, ask := range []func(iopolicy.Tier, time.Time, time.Duration) (bool, time.Time){s.Free, s.Claim} {
-				ok, next := ask(tier, time.Now(), period)
-				require.True(t, ok || !next.After(time.Now().Add(period*5/4+2*ms)), "tier %d would freeze", tier)
-			}
-		}
-		s.Enter(tier)
-		s.Publish(tier, time.Now())
-		s.Charge(tier, time.Now())
-		s.Leave(tier)
-	}
-	s.SetPolicy(iopolicy.Throttle)
-	s.AddElsewhere(iopolicy.Bytes{Read: 1, Written: 1})
-	seen := s.Seen()
-	for _, at := range seen.Newest {
-		require.False(t, at.After(time.Now().Add(2*ms)), "seen in the future")
-		require.True(t, at.IsZero() || s.clock.of(at) > 0, "seen before boot")
-	}
-	require.Zero(t, seen.Inflight, "no other process lives")
-	for _, p := range s.Processes() {
-		require.LessOrEqual(t, p.Policy, iopolicy.Passive)
-		if !p.Self && !p.Announced {
-			require.False(t, p.Live)
-		}
-	}
-	if e, err := s.Announce(os.Getpid(), iopolicy.Utility); err == nil {
-		e.SetPolicy(iopolicy.Throttle)
-		require.NoError(t, e.Close())
-	}
-}
-
-// FuzzHostileFile lets a file be anything: before a process comes, and while it is there.
-func FuzzHostileFile(f *testing.F) {
-	boot, err := bootID()
-	require.NoError(f, err)
-	head := header("sda@12", boot)
-	full := func(change func(words []byte)) []byte {
-		all := make([]byte, fileSize)
-		copy(all, head[:])
-		change(all[headSize:])
-		return all
-	}
-	fill := func(v uint64) []byte {
-		return full(func(b []byte) {
-			for at := 0; at < len(b); at += 8 {
-				binary.NativeEndian.PutUint64(b[at:], v)
-			}
-		})
-	}
-	f.Add([]byte{})
-	f.Add(head[:])
-	f.Add(fill(0))
-	f.Add(fill(1<<64 - 1))
-	f.Add(fill(1<<63 - 1))
-	f.Add(fill(1 << 63))
-	f.Add(fill(1))
-	f.Add(fill(2))
-	f.Add(fill(uint64(os.Getpid())))
-	f.Fuzz(func(t *testing.T, content []byte) {
-		dir := folder(t)
-		require.NoError(t, os.Mkdir(dir, 0o700))
-		require.NoError(t, os.WriteFile(path(dir), content, 0o600))
-		before := attach(t, dir, Options{})
-		exercise(t, before)
-		require.NoError(t, before.Close())
-
-		during := attach(t, dir, Options{})
-		file, err := os.OpenFile(path(dir), os.O_RDWR, 0)
-		require.NoError(t, err)
-		defer file.Close()
-		// The words only, then all of it.
-		body := content[min(len(content), headSize):]
-		for range 2 {
-			_, err = file.WriteAt(body[:min(len(body), fileSize-headSize)], headSize)
-			require.NoError(t, err)
-			exercise(t, during)
-		}
-		_, err = file.WriteAt(content, 0)
-		require.NoError(t, err)
-		exercise(t, during)
-	})
 }
 
 func TestFutureFreezesNoProcess(t *testing.T) {
