@@ -1,9 +1,7 @@
 package object_test
 
 import (
-	"context"
 	"errors"
-	"sync"
 	"testing"
 	"time"
 
@@ -12,23 +10,10 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
+	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 )
-
-// asked counts the files that are read.
-type asked struct {
-	store.Store
-	mu   sync.Mutex
-	gets map[string]int
-}
-
-func (a *asked) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
-	a.mu.Lock()
-	a.gets[name.ID]++
-	a.mu.Unlock()
-	return a.Store.Get(ctx, name, off, p)
-}
 
 // put stores a segment that supersedes others, and says whether its content is damaged.
 func put(t *testing.T, s *object.Segments, damaged bool, supersedes ...format.ID) format.ID {
@@ -44,9 +29,9 @@ func put(t *testing.T, s *object.Segments, damaged bool, supersedes ...format.ID
 	return id
 }
 
-func newSegments(t *testing.T) (*object.Segments, *asked) {
+func newSegments(t *testing.T) (*object.Segments, *faultstore.Store) {
 	t.Helper()
-	st := &asked{Store: mem.New(), gets: make(map[string]int)}
+	st := faultstore.Wrap(mem.New(), faultstore.Plan{})
 	return &object.Segments{Store: st, Keys: keys(t), Width: object.Ahead}, st
 }
 
@@ -81,13 +66,15 @@ func TestStanding(t *testing.T) {
 	require.ErrorIs(t, standing.Bad[damaged], format.ErrCorrupt)
 	require.ErrorIs(t, standing.Bad[lost], format.ErrCorrupt)
 
-	clear(st.gets)
+	st.Reads()
 	last := put(t, s, false, damaged)
-	clear(st.gets)
+	st.Reads()
 	require.NoError(t, s.Update(t.Context(), &standing, append(listed, at(last, 6)), any))
 	require.Equal(t, []format.ID{newest, old, last}, ids(standing.Counting))
-	require.Zero(t, st.gets[old.String()]+st.gets[middle.String()]+st.gets[newest.String()])
-	require.Equal(t, 1, st.gets[last.String()])
+	reads := st.Reads()
+	of := func(id format.ID) int { return reads[object.Named(store.Index, id)] }
+	require.Zero(t, of(old)+of(middle)+of(newest))
+	require.Equal(t, 1, of(last))
 
 	require.NoError(t, s.Update(t.Context(), &standing, listed[3:], any))
 	require.Equal(t, []format.ID{old, damaged}, ids(standing.Counting), "what superseded it is gone")
@@ -114,7 +101,7 @@ func TestSegmentsAreKept(t *testing.T) {
 	require.Len(t, listed, 3, "a foreign name is no segment")
 	plain := len(index.Encode(nil, &index.Segment{Supersedes: []format.ID{{1}}}))
 	s.Room, s.Width = 2*plain, nil
-	clear(st.gets)
+	st.Reads()
 	for range 3 {
 		n := 0
 		require.NoError(t, s.Each(t.Context(), listed, func(info object.Info, seg *index.Segment, err error) error {
@@ -127,7 +114,8 @@ func TestSegmentsAreKept(t *testing.T) {
 		require.Equal(t, 3, n)
 	}
 	require.Zero(t, s.Room)
-	require.Equal(t, []int{1, 1, 3}, []int{
-		st.gets[listed[0].ID.String()], st.gets[listed[1].ID.String()], st.gets[listed[2].ID.String()],
-	})
+	reads := st.Reads()
+	for i, want := range []int{1, 1, 3} {
+		require.Equal(t, want, reads[object.Named(store.Index, listed[i].ID)], i)
+	}
 }

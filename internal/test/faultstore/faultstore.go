@@ -64,6 +64,20 @@ type Store struct {
 	seen  int // operations that match the plan
 	total int // all operations
 	fired bool
+	reads Reads
+}
+
+// Reads is how often each file was read.
+type Reads map[store.Name]int
+
+// Of is how often files of a kind were read.
+func (r Reads) Of(kind store.Kind) (n int) {
+	for name, times := range r {
+		if name.Kind == kind {
+			n += times
+		}
+	}
+	return n
 }
 
 var _ store.Store = (*Store)(nil)
@@ -91,6 +105,15 @@ func (s *Store) Operations() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.total
+}
+
+// Reads returns how often each file was read since the last call.
+func (s *Store) Reads() Reads {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	reads := s.reads
+	s.reads = nil
+	return reads
 }
 
 // Fired reports whether the planned operation happened.
@@ -152,6 +175,12 @@ func (s *Store) Fence(ctx context.Context, name store.Name) error {
 // Get fails, corrupts or forwards.
 func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
 	effect, hit := s.next(Get, name.Kind)
+	s.mu.Lock()
+	if s.reads == nil {
+		s.reads = Reads{}
+	}
+	s.reads[name]++
+	s.mu.Unlock()
 	if !hit {
 		return s.inner.Get(ctx, name, off, p)
 	}

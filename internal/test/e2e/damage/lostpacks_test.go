@@ -3,7 +3,6 @@ package damage
 import (
 	"context"
 	"path/filepath"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,22 +13,9 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
+	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
-
-// readings counts how often each pack is read.
-type readings struct {
-	store.Store
-	mu    sync.Mutex
-	count map[store.Name]int
-}
-
-func (r *readings) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
-	r.mu.Lock()
-	r.count[name]++
-	r.mu.Unlock()
-	return r.Store.Get(ctx, name, off, p)
-}
 
 func packsIn(t *testing.T, st store.Store) map[store.Name][]byte {
 	t.Helper()
@@ -85,7 +71,7 @@ func TestOlderPacksComeBack(t *testing.T) {
 		"with the cache": known, "with a new cache": kit.OpenOptions(testkit.RamDir(t)),
 		"without": {Unlock: known.Unlock, Cache: repo.CacheOptions{Temporary: true}},
 	} {
-		counted := &readings{Store: e.Store, count: map[store.Name]int{}}
+		counted := faultstore.Wrap(e.Store, faultstore.Plan{})
 		c := *e
 		c.Open, c.Store = open, counted
 		dst := filepath.Join(dir, "dst")
@@ -93,8 +79,9 @@ func TestOlderPacksComeBack(t *testing.T) {
 		require.NoError(t, err, name)
 		require.Empty(t, c.Failures(), name)
 		require.Empty(t, testkit.Compare(context.Background(), src, filepath.Join(dst, name), testkit.CompareOptions{}), name)
+		reads := counted.Reads()
 		for id := range lost {
-			require.LessOrEqual(t, counted.count[id], 2, "%s: %s", name, id)
+			require.LessOrEqual(t, reads[id], 2, "%s: %s", name, id)
 		}
 	}
 	e.RequireSound()

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
+	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
@@ -20,14 +21,15 @@ func segmentsRead(p *kit.Pruned) (n int) {
 	p.T.Helper()
 	inner := p.Store
 	before := kit.EveryFile(p.T, inner)
-	counting := &readings{Store: inner, count: map[store.Name]int{}}
+	counting := faultstore.Wrap(inner, faultstore.Plan{})
 	p.Store = counting
 	out, _, err := p.Backup(p.SmallJob())
 	p.Store = inner
 	require.NoError(p.T, err)
 	p.Keep(out.ID)
+	reads := counting.Reads()
 	for _, name := range before {
-		if name.Kind == store.Index && counting.count[name] > 0 {
+		if name.Kind == store.Index && reads[name] > 0 {
 			n++
 		}
 	}

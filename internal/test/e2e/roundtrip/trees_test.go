@@ -1,10 +1,8 @@
 package roundtrip
 
 import (
-	"context"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,38 +10,19 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
+	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
-// packReads counts reads by name of the pack.
-type packReads struct {
-	store.Store
-	mu   sync.Mutex
-	gets map[string]int
-}
-
-func (p *packReads) Get(ctx context.Context, name store.Name, off int64, b []byte) error {
-	if name.Kind == store.Pack {
-		p.mu.Lock()
-		p.gets[name.ID]++
-		p.mu.Unlock()
-	}
-	return p.Store.Get(ctx, name, off, b)
-}
-
-// treePacks returns the names of the packs of trees, and forgets the reads up to now.
-func (p *packReads) treePacks(t *testing.T) map[string]bool {
+// treePacks returns the names of the packs of trees.
+func treePacks(t *testing.T, st store.Store) (trees []store.Name) {
 	t.Helper()
-	trees := make(map[string]bool)
-	for info, err := range p.List(t.Context(), store.Pack) {
+	for info, err := range st.List(t.Context(), store.Pack) {
 		require.NoError(t, err)
 		if info.Name.OfTrees() {
-			trees[info.Name.ID] = true
+			trees = append(trees, info.Name)
 		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.gets = make(map[string]int)
 	return trees
 }
 
@@ -55,7 +34,7 @@ func TestIncrementalBackupFetchesNoTrees(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			src := filepath.Join(testkit.TempDir(t), "src")
 			testkit.Write(t, src, testkit.Random(3, 400, true))
-			st := &packReads{Store: mem.New(), gets: make(map[string]int)}
+			st := faultstore.Wrap(mem.New(), faultstore.Plan{})
 			e := kit.NewEngine(t, st)
 			e.Open.Cache.TreeFrames = limit
 			e.Open.Cache.Frames = 1 // nothing from memory
@@ -64,13 +43,14 @@ func TestIncrementalBackupFetchesNoTrees(t *testing.T) {
 			for run := range 2 {
 				require.NoError(t, os.WriteFile(filepath.Join(src, "changed"), []byte{byte(run)}, 0o600))
 				kit.Settle()
-				trees := st.treePacks(t)
+				trees := treePacks(t, st)
 				require.NotEmpty(t, trees)
+				st.Reads()
 				_, _, err = e.Backup(e.Job(src))
 				require.NoError(t, err)
-				reads := 0
-				for id := range trees {
-					reads += st.gets[id]
+				reads, all := 0, st.Reads()
+				for _, name := range trees {
+					reads += all[name]
 				}
 				if limit > 0 {
 					require.Zero(t, reads)
