@@ -3,7 +3,6 @@ package treecache
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -362,21 +360,6 @@ func TestForeignFilesAndLeftovers(t *testing.T) {
 	require.DirExists(t, filepath.Join(dir, fileName(key(2))))
 }
 
-func TestNeverHangsOrFollows(t *testing.T) {
-	dir := t.TempDir()
-	c := opened(t, dir, 10)
-	require.NoError(t, unix.Mkfifo(filepath.Join(dir, fileName(key(1))), 0o600))
-	require.False(t, has(t, c, 1))
-	target := filepath.Join(t.TempDir(), "target")
-	require.NoError(t, os.WriteFile(target, frame(2), 0o600))
-	require.NoError(t, os.Symlink(target, filepath.Join(dir, fileName(key(2)))))
-	require.False(t, has(t, c, 2))
-	c.Put(key(2), []byte("other"), Fetched) // takes the place of the link and leaves its target alone
-	got, err := os.ReadFile(target)
-	require.NoError(t, err)
-	require.Equal(t, frame(2), got)
-}
-
 func TestDiskFillsUp(t *testing.T) {
 	dir := t.TempDir()
 	n := &notes{}
@@ -436,7 +419,8 @@ func TestReserve(t *testing.T) {
 // TestFullDisk fills a real, small file system to the last block.
 func TestFullDisk(t *testing.T) {
 	testkit.NoLeaks(t)
-	mount := smallDisk(t, "256k")
+	mount := t.TempDir()
+	testkit.MountMemory(t, mount, "256k")
 	for _, tc := range []struct {
 		name string
 		disk func(string) (space, error)
@@ -460,20 +444,6 @@ func TestFullDisk(t *testing.T) {
 			c.Close()
 		})
 	}
-}
-
-// smallDisk mounts a small file system for the time of a test.
-func smallDisk(t *testing.T, size string) string {
-	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("only root can mount a small file system to fill")
-	}
-	dir := t.TempDir()
-	if err := mountSmall(dir, size); err != nil {
-		t.Skipf("a small file system cannot be mounted here: %v", err)
-	}
-	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir, 0)) })
-	return dir
 }
 
 func TestFolderThatCannotBeMade(t *testing.T) {
@@ -506,18 +476,6 @@ func TestFramesOfOthersCountInTime(t *testing.T) {
 
 // kept60 returns how many of the first 60 frames have files.
 func kept60(dir string) int { return len(kept(dir, 60)) }
-
-func FuzzParseName(f *testing.F) {
-	f.Add(fileName(key(1)))
-	f.Add(fileName(Key{Offset: 1<<32 - 1}))
-	f.Add(strings.Repeat("0", nameLen))
-	f.Add(fmt.Sprintf("%s-%s", format.ID{}, "0000000g"))
-	f.Fuzz(func(t *testing.T, name string) {
-		if k, ok := parseName(name); ok {
-			require.Equal(t, name, fileName(k))
-		}
-	})
-}
 
 func TestNames(t *testing.T) {
 	for _, k := range []Key{{}, key(7), {Pack: format.ID{1}, Offset: 1<<32 - 1}, {Offset: 0xabcdef01}} {
