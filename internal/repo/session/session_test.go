@@ -379,23 +379,6 @@ func TestCommitsByTime(t *testing.T) {
 	}
 }
 
-// A cancelled session leaves its stored packs in the index.
-func TestWhatWasStoredBeforeAnInterruptIsIndexed(t *testing.T) {
-	st := mem.New()
-	to, x := target(t, st)
-	ctx, cancel := context.WithCancel(t.Context())
-	var id format.ID
-	err := Run(ctx, to, Options{Tuning: Tuning{DataPack: 1}}, func(ctx context.Context, s *Session) error {
-		id = add(t, s, pack.Data, []byte("blob"))
-		require.NoError(t, s.uploads.empty(ctx))
-		cancel()
-		return ctx.Err()
-	})
-	require.ErrorIs(t, err, context.Canceled)
-	require.Len(t, files(t, st, store.Index), 1)
-	require.Contains(t, x.blobs, id)
-}
-
 // Claims leave memory when their segment is merged; only those in flight remain.
 func TestClaimsDoNotPileUp(t *testing.T) {
 	to, _ := target(t, mem.New())
@@ -420,37 +403,6 @@ func (c *claims) size() (n int) {
 		s.Unlock()
 	}
 	return n
-}
-
-// Claims against a map, with many goroutines.
-func TestClaimsModel(t *testing.T) {
-	c := newClaims()
-	var wins [256]atomic.Int32
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			for i := range wins {
-				if c.add(format.ID{byte(i)}) {
-					wins[i].Add(1)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	for i := range wins {
-		require.EqualValues(t, 1, wins[i].Load())
-	}
-	require.EqualValues(t, 256, c.open.Load())
-	c.drop(format.ID{0})
-	require.True(t, c.add(format.ID{0}))
-	c.keep(format.ID{1})
-	for i := range wins {
-		c.stored(format.ID{byte(i)})
-		c.stored(format.ID{byte(i)}) // the same blob in two packs
-	}
-	require.Zero(t, c.open.Load())
-	require.Equal(t, 1, c.size())
-	require.False(t, c.add(format.ID{1}), "kept: the index would send us to the doomed pack")
 }
 
 // gated lets Puts of packs through one by one.
