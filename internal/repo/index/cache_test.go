@@ -10,7 +10,6 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format"
-	"github.com/tidemark-backup/tidemark/pkg/format/index"
 )
 
 func newCache(t testing.TB, dir string, batch int) *Cache {
@@ -252,56 +251,5 @@ func TestMergeable(t *testing.T) {
 		{of(1, 1), 0},
 	} {
 		require.Equal(t, c.want, mergeable(c.runs))
-	}
-}
-
-func BenchmarkFill(b *testing.B) {
-	const segments, blobs = 64, 16 << 10
-	all := make([]*index.Segment, segments)
-	for s := range all {
-		list := upTo(blobs)
-		for i := range list {
-			list[i] += s * blobs
-		}
-		all[s], _ = segment(s, list)
-	}
-	for b.Loop() {
-		c := NewCache(CacheOptions{Dir: b.TempDir(), Repo: repo})
-		for s := range all {
-			require.NoError(b, c.Merge(segmentID(s), all[s]))
-		}
-		c.Close()
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*segments*blobs), "ns/blob")
-}
-
-func BenchmarkLookup(b *testing.B) {
-	c := newCache(b, b.TempDir(), 0)
-	const n = 200_000
-	for s := range 20 {
-		var blobs []int
-		for i := range n / 20 {
-			blobs = append(blobs, s*n/20+i)
-		}
-		seg, _ := segment(s, blobs)
-		require.NoError(b, c.Merge(id(-10_000-s), seg))
-	}
-	require.NoError(b, c.Publish())
-	for _, kind := range []string{"known", "new"} {
-		b.Run(kind, func(b *testing.B) {
-			ids := make([]format.ID, 256)
-			for i := range ids {
-				ids[i] = id(i * 700)
-				if kind == "new" {
-					ids[i] = id(n + i)
-				}
-			}
-			out := make([]Found, len(ids))
-			b.ReportAllocs()
-			for b.Loop() {
-				require.NoError(b, c.Lookup(ids, out))
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(ids)), "ns/blob")
-		})
 	}
 }

@@ -207,23 +207,6 @@ func TestErrorsOfTheFile(t *testing.T) {
 	require.Error(t, x.lookup([]format.ID{random(1)}, nil))
 }
 
-func BenchmarkFillTemporary(b *testing.B) {
-	for b.Loop() {
-		x := newBlockList(listFile(b))
-		var id format.ID
-		for i := range uint64(1 << 20) {
-			binary.BigEndian.PutUint64(id[:], i*0x9E3779B97F4A7C15)
-			if err := x.add(record{id: id}, 0); err != nil {
-				b.Fatal(err)
-			}
-		}
-		if err := x.lookup([]format.ID{id}, make([]Numbered, 1)); err != nil {
-			b.Fatal(err)
-		}
-		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(1<<20), "ns/blob")
-	}
-}
-
 func TestRecordsKeepTheirBytes(t *testing.T) {
 	var value [recordSize - format.IDSize]byte
 	r := record{number: 1, loc: Loc{Offset: 2, Sealed: 1<<32 - 1, Skip: 4, Len: 5}}
