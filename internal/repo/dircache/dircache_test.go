@@ -110,24 +110,6 @@ func TestUnchangedDirectoriesOutliveTheirWriter(t *testing.T) {
 	require.NotContains(t, w.c.live.Load().writers, uint32(1), "generations of forgotten snapshots are deleted")
 }
 
-func TestForgottenSnapshotsTakeTheirEntriesAlong(t *testing.T) {
-	w := newWorld(t)
-	state := dirs(100)
-	w.backup(state)
-	delete(state, 7)
-	w.backup(state)
-	w.forget(0)
-	_, ok, err := w.c.Lookup(key(7), nil)
-	require.NoError(t, err)
-	require.False(t, ok, "no live snapshot contains it")
-	hit, ok, err := w.c.Lookup(key(8), nil)
-	require.NoError(t, err)
-	require.True(t, ok)
-	require.Equal(t, w.live[0], hit.Snapshot)
-	w.forget(0)
-	require.Equal(t, 0, w.backup(state), "no snapshot, no memory")
-}
-
 func TestRareSourceIsNotThinnedAway(t *testing.T) {
 	w := newWorld(t)
 	often, seldom := map[int]string{}, map[int]string{}

@@ -3,7 +3,6 @@ package reach
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -25,34 +24,6 @@ func TestQueueTakesTheNewestFirst(t *testing.T) {
 		return nil
 	}))
 	require.Equal(t, []string{"a", "a1", "a2", "b"}, got)
-}
-
-// TestQueueTakesEachItemOnce follows a tree of numbers with several goroutines: n has the children 2n and 2n+1.
-func TestQueueTakesEachItemOnce(t *testing.T) {
-	const all = 1 << 12
-	q := newQueue[int]()
-	q.push(1)
-	var mu sync.Mutex
-	got := make(map[int]int)
-	g, ctx := errgroup.WithContext(t.Context())
-	for range 8 {
-		g.Go(func() error {
-			return q.each(ctx, func(n int) error {
-				mu.Lock()
-				got[n]++
-				mu.Unlock()
-				if 2*n < all {
-					q.push(2*n, 2*n+1)
-				}
-				return nil
-			})
-		})
-	}
-	require.NoError(t, g.Wait())
-	require.Len(t, got, all-1)
-	for n, times := range got {
-		require.Equal(t, 1, times, n)
-	}
 }
 
 // TestQueueWaitsForActiveItems: a goroutine without an item waits, because the active item of another may add more.
@@ -85,19 +56,6 @@ func TestQueueWaitsForActiveItems(t *testing.T) {
 		close(add)
 		require.NoError(t, g.Wait())
 	})
-}
-
-func TestQueueEndsAtAnError(t *testing.T) {
-	q := newQueue[int]()
-	q.push(1, 2, 3)
-	var got []int
-	require.ErrorIs(t, q.each(t.Context(), func(n int) error {
-		if got = append(got, n); n == 2 {
-			return errFull
-		}
-		return nil
-	}), errFull)
-	require.Equal(t, []int{3, 2}, got)
 }
 
 // TestQueueEndsWhenCancelled: a goroutine that waits for items returns as soon as its context is cancelled.
