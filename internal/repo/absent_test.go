@@ -1,9 +1,7 @@
 package repo_test
 
 import (
-	"context"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,20 +13,6 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 )
-
-// asked counts how often each file is read.
-type asked struct {
-	store.Store
-	mu    sync.Mutex
-	count map[store.Name]int
-}
-
-func (a *asked) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
-	a.mu.Lock()
-	a.count[name]++
-	a.mu.Unlock()
-	return a.Store.Get(ctx, name, off, p)
-}
 
 // move takes files from one store to another.
 func move(t *testing.T, from, to store.Store, files []store.Name) {
@@ -93,7 +77,7 @@ func TestOlderCopyOfALostPack(t *testing.T) {
 	for run, dir := range []string{"", dir, dir} {
 		gets := faultstore.Wrap(st, faultstore.Plan{Ops: faultstore.Get, Kind: store.Index})
 		lists := faultstore.Wrap(gets, faultstore.Plan{Ops: faultstore.List, Kind: store.Pack})
-		packs := &asked{Store: lists, count: make(map[store.Name]int)}
+		packs := faultstore.Wrap(lists, faultstore.Plan{})
 		var noted notes
 		r := cached(t, packs, dir, &noted)
 		for _, id := range snapshots {
@@ -101,8 +85,9 @@ func TestOlderCopyOfALostPack(t *testing.T) {
 		}
 		require.Equal(t, 1, lists.Matched(), "run %d", run)
 		require.LessOrEqual(t, gets.Matched(), 2*len(names(t, st, store.Index)), "run %d", run)
+		reads := packs.Reads()
 		for _, name := range lost {
-			require.LessOrEqual(t, packs.count[name], 1, "run %d: %s", run, name)
+			require.LessOrEqual(t, reads[name], 1, "run %d: %s", run, name)
 		}
 		require.NoError(t, r.Close())
 		require.Equal(t, 1, strings.Count(noted.String(), again), "run %d", run)

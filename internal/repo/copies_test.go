@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,21 +12,9 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo/snapcache"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
+	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
-
-// readings counts the reads of snapshots.
-type readings struct {
-	store.Store
-	n atomic.Int32
-}
-
-func (r *readings) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
-	if name.Kind == store.Snapshot {
-		r.n.Add(1)
-	}
-	return r.Store.Get(ctx, name, off, p)
-}
 
 // TestSnapshotsFromCopies: a snapshot is read from the target once, and again if its copy is damaged, if its size is
 // another, and where a command asks for the target. A listing removes the copies of snapshots that are gone.
@@ -35,14 +22,14 @@ func TestSnapshotsFromCopies(t *testing.T) {
 	inner := mem.New()
 	maker := initialise(t, inner)
 	ids := []format.ID{save(t, maker, snap(format.ID{1}, "h", 1)), save(t, maker, snap(format.ID{2}, "h", 2))}
-	st := &readings{Store: inner}
+	st := faultstore.Wrap(inner, faultstore.Plan{})
 	open := repo.OpenOptions{Unlock: repo.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: t.TempDir()}}
 	list := func(ctx context.Context, reads int, why string) (all []repo.Listed) {
 		t.Helper()
-		st.n.Store(0)
+		st.Reads()
 		all, err := openWith(t, st, open).Snapshots(ctx)
 		require.NoError(t, err)
-		require.Equal(t, int32(reads), st.n.Load(), why)
+		require.Equal(t, reads, st.Reads().Of(store.Snapshot), why)
 		return all
 	}
 	list(t.Context(), 2, "nothing is known")
@@ -66,7 +53,7 @@ func TestSnapshotsFromCopies(t *testing.T) {
 	require.NoError(t, inner.Put(t.Context(), name, bad))
 	require.NoError(t, list(t.Context(), 0, "nothing shows it")[1].Err)
 	for _, ctx := range []context.Context{repo.FromTarget(t.Context()), t.Context()} {
-		st.n.Store(0)
+		st.Reads()
 		all, err := openWith(t, st, open).Snapshots(ctx)
 		require.NoError(t, err)
 		require.ErrorIs(t, all[1].Err, format.ErrCorrupt)

@@ -14,7 +14,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
-	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
@@ -66,68 +65,6 @@ func tiny(t *testing.T) (store.Store, map[format.ID][][]byte) {
 		want[mustBackUp(t, r, data)] = data
 	}
 	return st, want
-}
-
-// Flip any byte of any file: what is read is right, or an error says that it is damaged. Nothing wrong is returned, and
-// nothing goes missing without a word.
-func TestEveryFlippedByteIsNoticed(t *testing.T) {
-	testkit.Slow(t)
-	st, want := tiny(t)
-	for kind := range store.Kinds() {
-		for _, name := range names(t, st, kind) {
-			good := bytesOf(t, st, name)
-			step := testkit.Rounds(15, 5, 1)
-			if kind == store.Pack { // their bytes are tested one by one in package pack
-				step *= 7
-			}
-			for off := 0; off < len(good); off += step {
-				bad := slices.Clone(good)
-				bad[off] ^= 1 << (off % 8)
-				requireNoWrongBytes(t, st, want, name, bad, fmt.Sprintf("%v, byte %d", name, off))
-			}
-		}
-	}
-}
-
-func TestEveryTruncationIsNoticed(t *testing.T) {
-	st, want := tiny(t)
-	for kind := range store.Kinds() {
-		for _, name := range names(t, st, kind) {
-			good := bytesOf(t, st, name)
-			for _, size := range []int{0, 1, 10, 50, len(good) / 2, len(good) - 1} {
-				requireNoWrongBytes(t, st, want, name, good[:size], fmt.Sprintf("%v, %d bytes", name, size))
-			}
-		}
-	}
-}
-
-// requireNoWrongBytes reads a copy of st with other bytes under one name.
-func requireNoWrongBytes(t *testing.T, st store.Store, want map[format.ID][][]byte, name store.Name, bad []byte,
-	what string,
-) {
-	t.Helper()
-	damaged := mem.New()
-	copyStore(t, st, damaged)
-	require.NoError(t, damaged.Put(t.Context(), name, bad))
-	got, noted, err := readAll(t, damaged)
-	for id, data := range got {
-		require.Equal(t, want[id], data, what)
-	}
-	switch {
-	case err != nil:
-		require.True(t, errors.Is(err, format.ErrCorrupt) || errors.Is(err, format.ErrUnsupported) ||
-			errors.Is(err, repo.ErrWrongKey), "%s: %v", what, err)
-	case name.Kind == store.Index:
-		require.Len(t, got, len(want), what)
-		require.NotEmpty(t, noted, what)
-	default:
-		// A pack may be damaged where reading with an intact index does not look: header, trailer, footer.
-		require.Equal(t, store.Pack, name.Kind, what)
-		require.Len(t, got, len(want), what)
-	}
-	if name.Kind == store.Config || name.Kind == store.Key {
-		require.Error(t, err, what)
-	}
 }
 
 func TestEveryRemovedFile(t *testing.T) {

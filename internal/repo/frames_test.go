@@ -12,24 +12,14 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
+	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
-
-// countedGets counts what is read.
-type countedGets struct {
-	store.Store
-	gets atomic.Int64
-}
-
-func (c *countedGets) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
-	c.gets.Add(1)
-	return c.Store.Get(ctx, name, off, p)
-}
 
 // The tools bound the number of open frames. A reader that waits for tools has already read what it will open.
 func TestFrameReadersShareTools(t *testing.T) {
 	const readers, open = 5, 2
-	st := &countedGets{Store: mem.New()}
+	st := faultstore.Wrap(mem.New(), faultstore.Plan{})
 	r := initialise(t, st)
 	data := blobs(1, 10)
 	mustBackUp(t, r, data)
@@ -43,7 +33,7 @@ func TestFrameReadersShareTools(t *testing.T) {
 		all, err := r.NewFrameReaders(readers, open)
 		require.NoError(t, err)
 		require.Len(t, all, readers)
-		before := st.gets.Load()
+		st.Reads()
 		inside, ended := atomic.Int64{}, atomic.Int64{}
 		leave := make(chan struct{})
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -65,7 +55,7 @@ func TestFrameReadersShareTools(t *testing.T) {
 		}
 		synctest.Wait()
 		require.EqualValues(t, open, inside.Load())
-		require.EqualValues(t, readers, st.gets.Load()-before)
+		require.Equal(t, readers, st.Reads().Of(store.Pack))
 		leave <- struct{}{}
 		synctest.Wait()
 		require.EqualValues(t, open, inside.Load(), "the next has them")

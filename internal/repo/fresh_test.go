@@ -1,15 +1,11 @@
 package repo_test
 
 import (
-	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"unsafe"
 
 	"github.com/stretchr/testify/require"
-	bolt "go.etcd.io/bbolt"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
@@ -213,79 +209,4 @@ func TestNewCacheIsNotDoubted(t *testing.T) {
 	require.Equal(t, len(names(t, st, store.Index)), gets.Matched())
 	require.NotContains(t, noted.String(), again)
 	require.NoError(t, r.Close())
-}
-
-// ranges returns where the keys and values of blocks, filters and packs lie in the file.
-func ranges(t *testing.T, file string) (out [][2]int) {
-	t.Helper()
-	db, err := bolt.Open(file, 0o600, &bolt.Options{ReadOnly: true})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, db.Close()) }()
-	add := func(p []byte) {
-		if at := uintptr(unsafe.Pointer(unsafe.SliceData(p))) - db.Info().Data; len(p) > 0 && at < 1<<30 {
-			out = append(out, [2]int{int(at), len(p)})
-		}
-	}
-	require.NoError(t, db.View(func(tx *bolt.Tx) error {
-		for _, name := range []string{"blobs", "filter", "packs", "segments"} {
-			if err := tx.Bucket([]byte(name)).ForEach(func(k, v []byte) error { add(k); add(v); return nil }); err != nil {
-				return err
-			}
-		}
-		return nil
-	}))
-	return out
-}
-
-// Whatever bits flip in what the cache says of blobs and packs: everything comes back, and what is backed up upon it is
-// complete.
-func TestFlippedBitsInTheCache(t *testing.T) {
-	st, dir, data := mem.New(), t.TempDir(), blobs(1, 200)
-	id, folder := knownIn(t, st, dir, data)
-	file := runs(t, folder)[0]
-	sound, err := os.ReadFile(file)
-	require.NoError(t, err)
-	parts := ranges(t, file)
-	require.Greater(t, len(parts), 10)
-	more := append(blobs(2, 20), data...)
-	renewed := 0
-	for seed := range uint64(20) {
-		rng := rand.New(rand.NewPCG(seed, 7))
-		bad := append([]byte(nil), sound...)
-		for range 1 + rng.IntN(40) {
-			part := parts[rng.IntN(len(parts))]
-			bad[part[0]+rng.IntN(part[1])] ^= 1 << rng.IntN(8)
-		}
-		for _, backUpFirst := range []bool{false, true} {
-			require.NoError(t, os.RemoveAll(filepath.Dir(file)))
-			require.NoError(t, os.Mkdir(filepath.Dir(file), 0o700))
-			require.NoError(t, os.WriteFile(file, bad, 0o600))
-			target := mem.New()
-			copyStore(t, st, target)
-			var noted notes
-			wantID, want := id, data
-			attempt := func() error {
-				r := cached(t, target, dir, &noted)
-				defer func() { require.NoError(t, r.Close()) }()
-				if backUpFirst {
-					stored, err := backUp(t.Context(), r, small(), more)
-					if err != nil {
-						return err
-					}
-					wantID, want = stored, more
-				}
-				got, err := readBack(t.Context(), r, wantID)
-				if err == nil {
-					require.Equal(t, want, got, "seed %d", seed)
-				}
-				return err
-			}
-			require.NoError(t, attempt(), "seed %d", seed)
-			if strings.Contains(noted.String(), again) || strings.Contains(noted.String(), "made again") {
-				renewed++
-			}
-			requireComplete(t, fresh(t, target), wantID, want)
-		}
-	}
-	require.NotZero(t, renewed, "no seed hit a place that was asked for")
 }

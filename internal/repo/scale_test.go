@@ -3,8 +3,6 @@ package repo_test
 import (
 	"context"
 	"encoding/binary"
-	"flag"
-	"path/filepath"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -16,7 +14,6 @@ import (
 	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
-	"github.com/tidemark-backup/tidemark/internal/store/local"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -24,9 +21,6 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 )
-
-// indexed is how many blobs the benchmark's repository has: -args -blobs 20000000 for the size that is aimed at.
-var indexed = flag.Int("blobs", 1_000_000, "blobs in the index of BenchmarkOpenLargeIndex")
 
 // counted counts the bytes of index segments that were read.
 type counted struct {
@@ -117,37 +111,4 @@ func TestOpeningDoesNotReadTheIndex(t *testing.T) {
 	large, searched := held(512 << 10)
 	require.Less(t, large-small, int64((512<<10)-(64<<10))/2)
 	require.Less(t, searched-large, int64(512<<10*10/8+512<<10), "filters")
-}
-
-// What `snapshots` and an unchanged backup do before they read the first file.
-func BenchmarkOpenLargeIndex(b *testing.B) {
-	dir := b.TempDir()
-	st, err := local.Create(filepath.Join(dir, "repo"), nil)
-	require.NoError(b, err)
-	counting := &counted{Store: st}
-	made, _, err := repo.Init(b.Context(), counting,
-		repo.InitOptions{Secrets: []repo.Secret{machineKey()}})
-	require.NoError(b, err)
-	manyBlobs(b, counting, made.Keys(), *indexed)
-	require.NoError(b, made.Close())
-	opt := repo.OpenOptions{Unlock: repo.UnlockWith(machineKey()),
-		Cache: repo.CacheOptions{Dir: filepath.Join(dir, "cache")}}
-	open := func() *repo.Repository {
-		r, err := repo.Open(b.Context(), counting, opt)
-		require.NoError(b, err)
-		_, err = r.Snapshots(b.Context())
-		require.NoError(b, err)
-		require.NoError(b, r.Sync(b.Context()))
-		return r
-	}
-	require.NoError(b, open().Close())
-	counting.index.Store(0)
-	before, opened := inUse(), int64(0)
-	for b.Loop() {
-		r := open()
-		opened = max(opened, inUse()-before)
-		require.NoError(b, r.Close())
-	}
-	b.ReportMetric(float64(counting.index.Load()), "index-bytes-read")
-	b.ReportMetric(float64(opened), "bytes-held")
 }

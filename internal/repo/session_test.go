@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -15,30 +14,14 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/store"
-	"github.com/tidemark-backup/tidemark/internal/store/local"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
-	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 	"github.com/tidemark-backup/tidemark/pkg/format/mark"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 )
-
-func TestWhatIsClaimedCanBeLoaded(t *testing.T) {
-	onDisk, err := local.Create(t.TempDir(), nil)
-	require.NoError(t, err)
-	for name, st := range map[string]store.Store{"mem": mem.New(), "local": onDisk} {
-		t.Run(name, func(t *testing.T) {
-			r := initialise(t, st)
-			data := blobs(1, 200)
-			id := mustBackUp(t, r, data)
-			requireComplete(t, r, id, data)
-			requireComplete(t, fresh(t, st), id, data)
-		})
-	}
-}
 
 func TestDefaultsWork(t *testing.T) {
 	st := mem.New()
@@ -78,18 +61,6 @@ func TestTwoSessionsAtOnce(t *testing.T) {
 		requireComplete(t, r, ids[i], data[i])
 	}
 	require.Empty(t, names(t, st, store.Lease))
-}
-
-func TestSecondBackupStoresNothingTwice(t *testing.T) {
-	st := mem.New()
-	data := blobs(1, 100)
-	r := initialise(t, st)
-	mustBackUp(t, r, data)
-	packs := names(t, st, store.Pack)
-	second := mustBackUp(t, r, data)
-	mustBackUp(t, fresh(t, st), data)
-	require.ElementsMatch(t, packs, names(t, st, store.Pack))
-	requireComplete(t, r, second, data)
 }
 
 func TestClaimIsTrueOnce(t *testing.T) {
@@ -209,56 +180,6 @@ func TestOrderOnTheTarget(t *testing.T) {
 	}
 }
 
-// Whichever store operation of a session fails, in whichever way: the error is reported, no goroutine stays, the older
-// snapshot still reads completely, and the next session succeeds.
-func TestEveryFault(t *testing.T) {
-	testkit.Slow(t)
-	base := mem.New()
-	oldData, newData := blobs(1, 30), blobs(2, 30)
-	old := mustBackUp(t, initialise(t, base), oldData)
-	for _, effect := range []faultstore.Effect{faultstore.Refuse, faultstore.Unsure, faultstore.Torn, faultstore.Silent} {
-		for i := 1; ; i++ {
-			st := mem.New()
-			copyStore(t, base, st)
-			plan := faultstore.Plan{At: i, Effect: effect}
-			if effect == faultstore.Torn || effect == faultstore.Silent {
-				plan.Ops = faultstore.Put
-			}
-			f := faultstore.Wrap(st, plan)
-			var id format.ID
-			var err error
-			synctest.Test(t, func(t *testing.T) { // fails if a goroutine stays
-				id, err = backUpThrough(t, f, newData)
-			})
-			if !f.Fired() {
-				require.NoError(t, err)
-				require.Greater(t, i, 5)
-				break
-			}
-			after := fresh(t, st)
-			requireComplete(t, after, old, oldData)
-			if err == nil {
-				// Only what follows the snapshot, or what can be tried again, may fail silently.
-				requireComplete(t, after, id, newData)
-			} else if effect != faultstore.Silent {
-				require.ErrorIs(t, err, faultstore.ErrInjected, "operation %d", i)
-			}
-			id, err = backUp(t.Context(), after, small(), newData)
-			require.NoError(t, err, "operation %d, effect %d", i, effect)
-			requireComplete(t, fresh(t, st), id, newData)
-		}
-	}
-}
-
-func backUpThrough(t *testing.T, st store.Store, data [][]byte) (format.ID, error) {
-	r, err := repo.Open(t.Context(), st, repo.OpenOptions{Unlock: repo.UnlockWith(machineKey())})
-	if err != nil {
-		return format.ID{}, err
-	}
-	defer func() { require.NoError(t, r.Close()) }()
-	return backUp(t.Context(), r, small(), data)
-}
-
 // A session that is cancelled leaves its finished packs in the index; the next one stores only the rest.
 func TestInterruptedSessionIsReused(t *testing.T) {
 	st := mem.New()
@@ -291,23 +212,6 @@ func TestInterruptedSessionIsReused(t *testing.T) {
 	require.EqualValues(t, 50, totals.DataBlobs)
 }
 
-// remarks collects the notes of a session.
-type remarks struct {
-	session.Observer
-	mu    sync.Mutex
-	notes []string
-}
-
-func (*remarks) Sealed(pack.Kind, int, int, int)       {}
-func (*remarks) Stored(store.Kind, int, time.Duration) {}
-func (*remarks) Waiting() func()                       { return func() {} }
-
-func (r *remarks) Note(text string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.notes = append(r.notes, text)
-}
-
 // An interrupt ends the context of the repository too, and with it writes to the local cache. All packs stored by then
 // still get an index segment, without a note that they may be sent again.
 func TestInterruptWritesTheIndex(t *testing.T) {
@@ -318,7 +222,7 @@ func TestInterruptWritesTheIndex(t *testing.T) {
 	r, err := repo.Open(ctx, st, repo.OpenOptions{Unlock: repo.UnlockWith(machineKey()),
 		Cache: repo.CacheOptions{Dir: dir}})
 	require.NoError(t, err)
-	opt, said := small(), &remarks{}
+	opt, said := small(), &notes{}
 	opt.Tuning.Segment, opt.Observer = 0, said // no segment before the end
 	data := blobs(1, 150)
 	err = r.WithSession(ctx, opt, func(ctx context.Context, s *repo.Session) error {
@@ -330,7 +234,7 @@ func TestInterruptWritesTheIndex(t *testing.T) {
 	})
 	require.ErrorIs(t, err, context.Canceled)
 	require.NoError(t, r.Close())
-	require.Empty(t, said.notes)
+	require.Empty(t, said.text)
 	require.GreaterOrEqual(t, requireNamed(t, st), 3)
 }
 

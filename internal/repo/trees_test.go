@@ -15,35 +15,11 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
+	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 )
-
-// getCounter counts the reads of packs.
-type getCounter struct {
-	store.Store
-	mu   sync.Mutex
-	gets int
-}
-
-func (g *getCounter) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
-	if name.Kind == store.Pack {
-		g.mu.Lock()
-		g.gets++
-		g.mu.Unlock()
-	}
-	return g.Store.Get(ctx, name, off, p)
-}
-
-// taken returns the reads since the last call.
-func (g *getCounter) taken() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	n := g.gets
-	g.gets = 0
-	return n
-}
 
 // keeping opens the repository with tree frames kept on disk and next to none in memory.
 func keeping(t *testing.T, st store.Store, cacheDir string, limit int64) *repo.Repository {
@@ -55,7 +31,7 @@ func keeping(t *testing.T, st store.Store, cacheDir string, limit int64) *repo.R
 
 // treeKit is a repository with some tree blobs in several packs, and one blob of data.
 type treeKit struct {
-	st    *getCounter
+	st    *faultstore.Store
 	cache string
 	trees map[format.ID][]byte
 	data  format.ID
@@ -63,7 +39,7 @@ type treeKit struct {
 
 func newTreeKit(t *testing.T, n int) *treeKit {
 	t.Helper()
-	kit := &treeKit{st: &getCounter{Store: mem.New()}, cache: t.TempDir(), trees: make(map[format.ID][]byte)}
+	kit := &treeKit{st: faultstore.Wrap(mem.New(), faultstore.Plan{}), cache: t.TempDir(), trees: make(map[format.ID][]byte)}
 	require.NoError(t, initialise(t, kit.st).Close())
 	r := keeping(t, kit.st, kit.cache, 1<<20)
 	trees, data := blobs(3, n), []byte("not a tree")
@@ -78,7 +54,7 @@ func newTreeKit(t *testing.T, n int) *treeKit {
 		return put(s, r, pack.Data, [][]byte{data})
 	}))
 	require.NoError(t, r.Close())
-	kit.st.taken()
+	kit.st.Reads()
 	return kit
 }
 
@@ -90,7 +66,7 @@ func (kit *treeKit) requireTrees(t *testing.T, r *repo.Repository) int {
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(want, got))
 	}
-	return kit.st.taken()
+	return kit.st.Reads().Of(store.Pack)
 }
 
 // files returns the paths of the frames that are kept.
@@ -112,7 +88,7 @@ func TestUploadedTreesAreNotFetched(t *testing.T) {
 	require.NoError(t, err)
 	_, err = r.LoadBlob(t.Context(), kit.data)
 	require.NoError(t, err)
-	require.Equal(t, 2, kit.st.taken(), "only frames of trees are kept")
+	require.Equal(t, 2, kit.st.Reads().Of(store.Pack), "only frames of trees are kept")
 }
 
 func TestFetchedTreesAreKept(t *testing.T) {
@@ -227,7 +203,7 @@ func TestDamagedTargetIsNotKept(t *testing.T) {
 	damaged[found[0].Loc.Offset+found[0].Loc.Sealed-1] ^= 1
 	require.NoError(t, kit.st.Put(t.Context(), name, damaged))
 
-	kit.st.taken()
+	kit.st.Reads()
 	require.Zero(t, kit.requireTrees(t, r))
 	_, _, err = r.ReadFrame(t.Context(), info, found[0].Loc.Offset, found[0].Loc.Sealed)
 	require.ErrorIs(t, err, format.ErrCorrupt, "ReadFrame must prove the target, not the copy")
@@ -238,7 +214,7 @@ func TestDamagedTargetIsNotKept(t *testing.T) {
 	require.NoFileExists(t, file)
 
 	require.NoError(t, os.WriteFile(file, append(good[:0:0], good...), 0o600))
-	kit.st.taken()
+	kit.st.Reads()
 	require.Zero(t, kit.requireTrees(t, r))
 }
 
@@ -275,7 +251,7 @@ func TestTwoRunsShareKeptTrees(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.ElementsMatch(t, files, kit.files(t))
-	kit.st.taken()
+	kit.st.Reads()
 	require.Zero(t, kit.requireTrees(t, a))
 	require.Zero(t, kit.requireTrees(t, b))
 
@@ -285,11 +261,11 @@ func TestTwoRunsShareKeptTrees(t *testing.T) {
 		return put(s, b, pack.Trees, [][]byte{blob})
 	}))
 	require.NoError(t, a.Sync(t.Context()))
-	kit.st.taken()
+	kit.st.Reads()
 	got, err := a.LoadBlob(t.Context(), a.Keys().Hasher().ID(blob))
 	require.NoError(t, err)
 	require.Equal(t, blob, got)
-	require.Zero(t, kit.st.taken())
+	require.Zero(t, kit.st.Reads().Of(store.Pack))
 }
 
 func TestKeptTreesAreBounded(t *testing.T) {
