@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -23,7 +22,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
 	"github.com/tidemark-backup/tidemark/internal/test/smbtest"
 	"github.com/tidemark-backup/tidemark/internal/test/storetest"
-	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 func pack(i int) store.Name {
@@ -100,58 +98,6 @@ func temps(t *testing.T, folder string) []string {
 	return all
 }
 
-// TestServerKilledAndRestarted: the run continues by itself, with any request in flight.
-func TestServerKilledAndRestarted(t *testing.T) {
-	t.Parallel()
-	for _, strict := range []string{"yes", "no"} {
-		t.Run("strict sync "+strict, func(t *testing.T) {
-			s := smbtest.Start(t, smbtest.Config{Share: []string{"strict sync = " + strict}})
-			st := create(t, target(s, "repo"), smb.Options{})
-			var w writer
-			kill := make(chan struct{}, 3)
-			var killer sync.WaitGroup
-			killer.Go(func() {
-				for range kill {
-					s.Kill()
-					s.Run()
-				}
-			})
-			w.run(t.Context(), st, 0, 60, func(n int) {
-				if n == 5 || n == 18 || n == 35 {
-					kill <- struct{}{}
-				}
-			})
-			close(kill)
-			killer.Wait()
-			require.Empty(t, w.errs)
-			require.Len(t, w.acked, 60)
-			w.whole(t, st)
-			require.NoError(t, st.Put(t.Context(), pack(999), content(999)))
-			require.Empty(t, temps(t, s.Folder), "files of attempts that were cut off stay behind")
-		})
-	}
-}
-
-func TestOneSessionKilled(t *testing.T) {
-	s := smbtest.Start(t, smbtest.Config{})
-	st := create(t, target(s, ""), smb.Options{Parallel: of(3)})
-	var w writer
-	rng := rand.New(rand.NewPCG(1, 2))
-	var mu sync.Mutex
-	killed := 0
-	w.run(t.Context(), st, 0, 60, func(n int) {
-		mu.Lock()
-		defer mu.Unlock()
-		if clients := s.Clients(); n%9 == 0 && len(clients) > 0 {
-			s.KillClient(clients[rng.IntN(len(clients))])
-			killed++
-		}
-	})
-	require.Empty(t, w.errs)
-	require.Positive(t, killed)
-	w.whole(t, st)
-}
-
 // TestIdleSessionsEndedByTheServer is what "deadtime" and a restart in good order do: the server closes connections on
 // which nothing is under way.
 func TestIdleSessionsEndedByTheServer(t *testing.T) {
@@ -170,101 +116,8 @@ func TestIdleSessionsEndedByTheServer(t *testing.T) {
 	w.whole(t, st)
 }
 
-// TestDeadtime waits until the server itself ends idle connections, which takes it more than a minute.
-func TestDeadtime(t *testing.T) {
-	if os.Getenv("TIDEMARK_SMB_DEADTIME") == "" {
-		t.Skip("takes minutes, since smbd counts its deadtime in minutes: set TIDEMARK_SMB_DEADTIME=1")
-	}
-	s := smbtest.Start(t, smbtest.Config{Global: []string{"deadtime = 1"}})
-	st := create(t, target(s, ""), smb.Options{Parallel: of(2), Patience: smb.Patience{Outage: -1, Idle: time.Hour}})
-	kept := create(t, target(s, ""),
-		smb.Options{Parallel: of(1), Patience: smb.Patience{Outage: -1, Idle: 5 * time.Second}})
-	var w writer
-	w.run(t.Context(), st, 0, 8, nil)
-	for range 20 {
-		t.Logf("%v: %d connections", time.Now().Format(time.TimeOnly), len(s.Clients()))
-		if len(s.Clients()) <= 1 {
-			break
-		}
-		outlast(10 * time.Second)
-	}
-	require.LessOrEqual(t, len(s.Clients()), 1)
-	w.run(t.Context(), st, 8, 16, nil)
-	require.Empty(t, w.errs)
-	w.whole(t, st)
-	w.whole(t, kept)
-}
-
 // outlast waits while the server counts: its clock cannot be moved.
 func outlast(d time.Duration) { time.Sleep(d) }
-
-// small mounts a file system of the given size in bytes.
-func small(t *testing.T, size string) string {
-	t.Helper()
-	testkit.Slow(t)
-	folder := t.TempDir()
-	if err := mountSmall(folder, size); err != nil {
-		t.Skipf("needs the right to mount a small file system: %v", err)
-	}
-	t.Cleanup(func() { require.NoError(t, unmount(folder)) })
-	return folder
-}
-
-func TestDiskFullAndFreed(t *testing.T) {
-	folder := small(t, "6m")
-	s := smbtest.Start(t, smbtest.Config{Folder: folder})
-	st := create(t, target(s, ""), smb.Options{})
-	var w writer
-	w.run(t.Context(), st, 0, 12, nil)
-	require.NotEmpty(t, w.errs)
-	require.NotEmpty(t, w.acked)
-	for _, err := range w.errs {
-		require.ErrorIs(t, err, store.ErrNoSpace)
-		require.ErrorContains(t, err, "larger disk")
-	}
-	w.whole(t, st)
-	require.Empty(t, temps(t, folder), "a temporary file still takes the space")
-	require.NoError(t, remount(folder, false, "size=64m"))
-	w.errs = nil
-	w.run(t.Context(), st, 0, 12, nil)
-	require.Empty(t, w.errs)
-	w.whole(t, st)
-}
-
-func TestShareTurnedReadOnly(t *testing.T) {
-	t.Run("disk", func(t *testing.T) {
-		folder := small(t, "16m")
-		s := smbtest.Start(t, smbtest.Config{Folder: folder})
-		st := create(t, target(s, ""), smb.Options{})
-		require.NoError(t, st.Put(t.Context(), pack(1), content(1)))
-		smb.Settle(st) // a file that is still open cannot be made read-only
-		require.NoError(t, remount(folder, true, ""))
-		denied(t, st, "allow writing")
-		require.NoError(t, remount(folder, false, ""))
-		require.NoError(t, st.Put(t.Context(), pack(2), content(2)))
-	})
-	t.Run("share", func(t *testing.T) {
-		s := smbtest.Start(t, smbtest.Config{})
-		st := create(t, target(s, ""), smb.Options{})
-		require.NoError(t, st.Put(t.Context(), pack(1), content(1)))
-		s.Configure(smbtest.Config{Share: []string{"read only = yes"}})
-		s.Reload()
-		denied(t, st, "read and write")
-		s.Configure(smbtest.Config{})
-		s.Reload()
-		require.NoError(t, st.Put(t.Context(), pack(2), content(2)))
-	})
-}
-
-// denied expects that nothing can be written and everything can be read.
-func denied(t *testing.T, st store.Store, advice string) {
-	t.Helper()
-	err := st.Put(t.Context(), pack(2), content(2))
-	require.ErrorIs(t, err, store.ErrDenied)
-	require.ErrorContains(t, err, advice)
-	require.ErrorIs(t, st.Delete(t.Context(), pack(1)), store.ErrDenied)
-	require.NoError(t, st.Get(t.Context(), pack(1), 0, make([]byte, 1000)))
-}
 
 func through(p *smbtest.Proxy, s *smbtest.Server) smb.Target {
 	at := target(s, "")

@@ -12,8 +12,6 @@ const (
 	pending = 0x103
 	// codes is how many commands the protocol has, from [MS-SMB2] 2.2.1.2.
 	codes = 0x13
-	// wholePiece is a write of at least so many bytes.
-	wholePiece = 1 << 20
 )
 
 // commandName is the name of a command in the tables.
@@ -59,17 +57,9 @@ type Counter struct {
 
 	mu      sync.Mutex
 	asked   [codes]int
-	sent    map[[2]uint64]request // by connection and number
-	arrived []arrival             // answers on their way, or there, and not yet in depth
+	sent    map[[2]uint64]int // by connection and number: 1 + the deepest answer that was there when it was sent
+	arrived []arrival         // answers on their way, or there, and not yet in depth
 	depth   int
-	writes  []time.Duration // how long those of whole pieces took
-}
-
-// request is one that waits for its answer.
-type request struct {
-	at    time.Time
-	depth int // 1 + that of the deepest answer that was there when it was sent
-	whole bool
 }
 
 // arrival is an answer that is there from a moment on.
@@ -80,7 +70,7 @@ type arrival struct {
 
 // Watch makes a Counter of what passes p from now on.
 func Watch(p *Proxy, roundTrip time.Duration) *Counter {
-	c := &Counter{oneWay: roundTrip / 2, sent: map[[2]uint64]request{}}
+	c := &Counter{oneWay: roundTrip / 2, sent: map[[2]uint64]int{}}
 	p.Filter(c.look)
 	return c
 }
@@ -95,18 +85,15 @@ func (c *Counter) look(f *Frame) Verdict {
 	key := [2]uint64{uint64(f.Connection), f.Message()}
 	if f.ToServer {
 		c.asked[f.Command()]++
-		c.sent[key] = request{now, c.waited(now) + 1, f.Command() == Write && len(f.Data) > wholePiece}
+		c.sent[key] = c.waited(now) + 1
 		return Pass
 	}
-	r, known := c.sent[key]
+	depth, known := c.sent[key]
 	if !known || binary.LittleEndian.Uint32(f.Data[8:]) == pending {
 		return Pass
 	}
 	delete(c.sent, key)
-	c.arrived = append(c.arrived, arrival{now.Add(c.oneWay), r.depth})
-	if r.whole {
-		c.writes = append(c.writes, now.Sub(r.at))
-	}
+	c.arrived = append(c.arrived, arrival{now.Add(c.oneWay), depth})
 	return Pass
 }
 
@@ -161,11 +148,4 @@ func (c *Counter) Settle() {
 			calm = 0
 		}
 	}
-}
-
-// Took returns how long the writes of whole pieces took, in the order in which they ended.
-func (c *Counter) Took() []time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.writes)
 }
