@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -153,36 +152,18 @@ func TestADiskIsFoundByItsName(t *testing.T) {
 // Without udev, the kernel answers for the mounted file systems.
 func TestFileSystemsAreAsked(t *testing.T) {
 	testkit.Slow(t)
-	for kind, options := range map[string][]string{
-		"ext4": {"-q", "-F", "-L", "Blue Disk", "-U", "f2a4a1b2-0000-4000-8000-00000000c0de"},
-	} {
-		t.Run(kind, func(t *testing.T) {
-			make, err := exec.LookPath("mkfs." + kind)
-			if err != nil || os.Getuid() != 0 {
-				t.Skipf("needs root and mkfs.%s", kind)
-			}
-			image, at := filepath.Join(t.TempDir(), "image"), t.TempDir()
-			require.NoError(t, os.WriteFile(image, nil, 0o600))
-			require.NoError(t, os.Truncate(image, 64<<20))
-			out, err := exec.CommandContext(t.Context(), make, append(options, image)...).CombinedOutput()
-			require.NoError(t, err, string(out))
-			if out, err := exec.CommandContext(t.Context(), "mount", "-o", "loop", image, at).CombinedOutput(); err != nil {
-				t.Skipf("needs loop devices: %s", out)
-			}
-			t.Cleanup(func() { require.NoError(t, exec.CommandContext(context.Background(), "umount", at).Run()) })
-			h := hostWith(t, nil)
-			path, ok := h.Mounted("LABEL", "Blue Disk")
-			require.True(t, ok)
-			require.Equal(t, at, path)
-			_, ok = h.Mounted("LABEL", "Blue")
-			require.False(t, ok)
-			path, ok = h.Mounted("UUID", "f2a4a1b2-0000-4000-8000-00000000c0de")
-			if !ok {
-				t.Log("this kernel reports no UUID")
-			} else {
-				require.Equal(t, at, path)
-			}
-		})
+	const uuid = "f2a4a1b2-0000-4000-8000-00000000c0de"
+	at := testkit.Disk(t, 64<<20, "mkfs.ext4", "-q", "-F", "-L", "Blue Disk", "-U", uuid)
+	h := hostWith(t, nil)
+	path, ok := h.Mounted("LABEL", "Blue Disk")
+	require.True(t, ok)
+	require.Equal(t, at, path)
+	_, ok = h.Mounted("LABEL", "Blue")
+	require.False(t, ok)
+	if path, ok = h.Mounted("UUID", uuid); !ok {
+		t.Log("this kernel reports no UUID")
+	} else {
+		require.Equal(t, at, path)
 	}
 }
 

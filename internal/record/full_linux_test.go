@@ -2,9 +2,7 @@ package record
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,12 +11,8 @@ import (
 )
 
 func TestFullDiskIsReportedOnceAndFailsNothing(t *testing.T) {
-	testkit.RequireRoot(t)
 	dir := t.TempDir()
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", dir).CombinedOutput(); err != nil {
-		t.Skipf("needs a mount: %v: %s", err, out)
-	}
-	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	testkit.MountMemory(t, dir, "64k")
 	var warnings []string
 	r, err := Open(dir, func(text string) { warnings = append(warnings, text) })
 	require.NoError(t, err)

@@ -17,12 +17,8 @@ import (
 // mountTmpfs mounts a file system in memory of a size.
 func mountTmpfs(t *testing.T, size string) string {
 	t.Helper()
-	testkit.RequireRoot(t)
 	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
-		t.Skipf("cannot mount: %v", err)
-	}
-	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir, unix.MNT_DETACH)) })
+	testkit.MountMemory(t, dir, size)
 	return dir
 }
 

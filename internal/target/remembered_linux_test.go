@@ -13,14 +13,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/throttle/device"
 )
 
-func mountMemory(t *testing.T, at string) {
-	t.Helper()
-	if err := unix.Mount("tidemark-test", at, "tmpfs", 0, "size=300m"); err != nil {
-		t.Skip("needs the right to mount: ", err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(at, unix.MNT_DETACH) })
-}
-
 // A target is probed when it is first seen, and again when something else is mounted there, and then no more.
 func TestProbedOncePerMount(t *testing.T) {
 	testkit.Slow(t)
@@ -32,7 +24,7 @@ func TestProbedOncePerMount(t *testing.T) {
 	}
 	require.NotNil(t, look())
 	require.Nil(t, look())
-	mountMemory(t, path)
+	testkit.MountMemory(t, path, "300m")
 	report := look()
 	require.Equal(t, "degraded because of file system", report.Sentence())
 	require.Nil(t, look(), "reported once")

@@ -37,9 +37,7 @@ func TestUnmountedWhileListing(t *testing.T) {
 	for _, kind := range []store.Kind{store.Snapshot, store.Pack} {
 		for _, when := range []int{1, 300, 511, 512, 513, files - 1, files} {
 			point := t.TempDir()
-			if err := mountSmall(point); err != nil {
-				t.Skipf("needs the right to mount: %v", err)
-			}
+			testkit.MountMemory(t, point, "1m")
 			gone := false
 			leave := func() {
 				if !gone {

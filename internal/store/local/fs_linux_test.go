@@ -24,8 +24,3 @@ func setImmutable(path string, on bool) error {
 	}
 	return unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, flags)
 }
-
-// mountSmall mounts a file system of 1 MiB.
-func mountSmall(path string) error { return unix.Mount("tidemark-test", path, "tmpfs", 0, "size=1m") }
-
-func unmount(path string) error { return unix.Unmount(path, 0) }

@@ -5,7 +5,3 @@ package local_test
 import "errors"
 
 func setImmutable(string, bool) error { return errors.ErrUnsupported }
-
-func mountSmall(string) error { return errors.ErrUnsupported }
-
-func unmount(string) error { return errors.ErrUnsupported }

@@ -257,16 +257,6 @@ func TestGuardBeginsWithTheConfig(t *testing.T) {
 	require.Empty(t, entries(t, point))
 }
 
-func BenchmarkGuard(b *testing.B) {
-	root := filepath.Join(b.TempDir(), "repo")
-	st, err := local.Create(root, nil)
-	require.NoError(b, err)
-	require.NoError(b, st.Put(b.Context(), config, []byte("c")))
-	for b.Loop() {
-		require.NoError(b, st.Guard(b.Context()))
-	}
-}
-
 // A copy that is moved into the place of the repository on the same disk gets no files. The original does when it is
 // back.
 func TestCopyMovedIntoPlace(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/local"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -64,11 +65,7 @@ func TestWhereLeasesAreFlushed(t *testing.T) {
 		return st
 	}
 	memory := filepath.Join(t.TempDir(), "memory")
-	require.NoError(t, os.Mkdir(memory, 0o755))
-	if mountSmall(memory) != nil {
-		t.Skip("needs the right to mount")
-	}
-	t.Cleanup(func() { _ = unmount(memory) })
+	testkit.MountMemory(t, memory, "1m")
 	require.True(t, at(filepath.Join(memory, "repo")).SkipsFlush(store.Lease))
 
 	// Leases on another file system than the rest.

@@ -335,10 +335,7 @@ func TestDenied(t *testing.T) {
 
 func TestNoSpaceSaysWhatToDo(t *testing.T) {
 	mount := t.TempDir()
-	if err := mountSmall(mount); err != nil {
-		t.Skipf("needs the right to mount a small file system: %v", err)
-	}
-	defer func() { require.NoError(t, unmount(mount)) }()
+	testkit.MountMemory(t, mount, "1m")
 	st, err := local.Create(filepath.Join(mount, "repo"), nil)
 	require.NoError(t, err)
 	require.NoError(t, st.Put(t.Context(), config, []byte("c")))
