@@ -39,7 +39,8 @@ type treeKit struct {
 
 func newTreeKit(t *testing.T, n int) *treeKit {
 	t.Helper()
-	kit := &treeKit{st: faultstore.Wrap(mem.New(), faultstore.Plan{}), cache: t.TempDir(), trees: make(map[format.ID][]byte)}
+	kit := &treeKit{st: faultstore.Wrap(mem.New(), faultstore.Plan{}), cache: t.TempDir(),
+		trees: make(map[format.ID][]byte)}
 	require.NoError(t, initialise(t, kit.st).Close())
 	r := keeping(t, kit.st, kit.cache, 1<<20)
 	trees, data := blobs(3, n), []byte("not a tree")

@@ -289,10 +289,12 @@ func TestMeasuredBesideWhatElseHappens(t *testing.T) {
 		}},
 		"the job flushes, and leaves a journal": {0.05, "", func(s *simScene) { s.job.flushes = true }},
 		// It counts as others', and there is more of it beside a larger slot grant. Who reads loses no more for that.
-		"the file system writes for the job":  {0.05, "free channels, dies", func(s *simScene) { s.journal = 0.3 }},
-		"writes cost others something later":  {0.12, "dies", func(s *simScene) { s.job.late = true }},
-		"the disk pauses for over a period":   {0.06, "queue", func(s *simScene) { s.job.pauses = true }},
-		"the disk's speed halves and doubles": {0.05, "", func(s *simScene) { s.long, s.model.drift = 50*time.Second, halves }},
+		"the file system writes for the job": {0.05, "free channels, dies", func(s *simScene) { s.journal = 0.3 }},
+		"writes cost others something later": {0.12, "dies", func(s *simScene) { s.job.late = true }},
+		"the disk pauses for over a period":  {0.06, "queue", func(s *simScene) { s.job.pauses = true }},
+		"the disk's speed halves and doubles": {0.05, "", func(s *simScene) {
+			s.long, s.model.drift = 50*time.Second, halves
+		}},
 		// Together they may take twice what one may.
 		"two jobs":                      {0.10, "", func(s *simScene) { s.jobs = 2 }},
 		"two jobs that know each other": {0.10, "", func(s *simScene) { s.jobs, s.peers = 2, true }},

@@ -54,7 +54,7 @@ func Mount(t testing.TB, what, kind, dir string, flags uintptr, options string) 
 		t.Skipf("mount %s: %v", kind, err)
 	}
 	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) { // EINVAL: it is not mounted
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) { // not mounted
 			t.Errorf("unmount %s: %v", dir, err)
 		}
 	})
