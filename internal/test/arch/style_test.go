@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,44 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
-
-// undocumented finds packages without a package comment, and comments that do not begin as godoc expects.
-func undocumented(files []*file) []string {
-	comment := map[string]string{}
-	for _, f := range files {
-		if _, seen := comment[f.dir()]; !seen {
-			comment[f.dir()] = ""
-		}
-		if f.ast.Doc == nil {
-			continue
-		}
-		want := "Package " + f.ast.Name.Name + " "
-		if f.ast.Name.Name == "main" {
-			want = "Command " + path.Base(f.dir()) + " "
-		}
-		if text := f.ast.Doc.Text(); strings.HasPrefix(text, want) {
-			comment[f.dir()] = text
-		}
-	}
-	var out []string
-	for dir, text := range comment {
-		if text == "" {
-			out = append(out, dir+": no package comment (\"Package name ...\")")
-		}
-	}
-	return out
-}
-
-func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
-	none(t, undocumented(goFiles(sources(t), false)))
-	require.Empty(t, undocumented([]*file{
-		parse(t, "a/a.go", "// Package a is.\npackage a"), parse(t, "a/b.go", "package a"),
-		parse(t, "cmd/x/main.go", "// Command x does.\npackage main"),
-	}))
-	require.Len(t, undocumented([]*file{
-		parse(t, "a/a.go", "package a"), parse(t, "b/b.go", "// Some words.\npackage b"),
-	}), 2)
-}
 
 // unfinished finds marks of work that was put off, in any kind of file.
 func unfinished(files []*file) []string {
