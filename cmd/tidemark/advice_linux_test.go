@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // What a message about a full target says to do works as it is typed, and is done to that target, whichever repository
@@ -40,11 +40,7 @@ func TestTheAdviceForAFullTargetWorks(t *testing.T) {
 func TestInitOnAFullDisk(t *testing.T) {
 	s := newStage(t)
 	full := s.at("full")
-	require.NoError(t, os.Mkdir(full, 0o700))
-	if err := unix.Mount("none", full, "tmpfs", 0, "size=64k"); err != nil {
-		t.Skipf("needs the right to mount: %v", err)
-	}
-	defer func() { require.NoError(t, unix.Unmount(full, 0)) }()
+	testkit.MountMemory(t, full, "64k")
 	require.NoError(t, os.WriteFile(filepath.Join(full, "file"), make([]byte, 60<<10), 0o600))
 	cmd := exec.Command("tidemark", "init", "--repo", filepath.Join(full, "r"), "--password-file", s.at("password"))
 	cmd.Env = s.env

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
+	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
 	"github.com/tidemark-backup/tidemark/internal/test/smbtest"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
@@ -70,7 +71,7 @@ func boxes() map[string]box {
 func TestBoxes(t *testing.T) {
 	t.Parallel()
 	all := boxes()
-	if *soak == 0 {
+	if *kit.Soak == 0 {
 		maps.DeleteFunc(all, func(name string, _ box) bool { return strings.HasPrefix(name, "more") })
 	}
 	for name, b := range all {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
+	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
 	"github.com/tidemark-backup/tidemark/internal/test/smbtest"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
@@ -19,34 +20,9 @@ import (
 // goes after it.
 func disk(t *testing.T, size string) string {
 	t.Helper()
-	testkit.RequireRoot(t)
 	dir := filepath.Join(testkit.RamDir(t), "disk")
-	require.NoError(t, os.Mkdir(dir, 0o700))
-	if err := unix.Mount("tidemark-test", dir, "tmpfs", 0, "mode=700,size="+size); err != nil {
-		t.Skipf("needs the right to mount a small file system: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Errorf("unmount %s: %v", dir, err)
-		}
-	})
+	testkit.Mount(t, "tidemark-test", "tmpfs", dir, 0, "mode=700,size="+size)
 	return dir
-}
-
-// fill takes all the space there is on a disk, and returns the file that holds it.
-func fill(t *testing.T, dir string) (ballast string) {
-	t.Helper()
-	ballast = filepath.Join(dir, "ballast")
-	f, err := os.Create(ballast)
-	require.NoError(t, err)
-	defer f.Close()
-	for size := 1 << 20; size > 0; {
-		if _, err := f.Write(make([]byte, size)); err != nil {
-			require.ErrorIs(t, err, unix.ENOSPC)
-			size /= 2
-		}
-	}
-	return ballast
 }
 
 // TestDiskFull: another writer fills the disk of the share in the middle of a backup. Commands that only read work on
@@ -58,7 +34,7 @@ func TestDiskFull(t *testing.T) {
 		m, p, first := begun(t, smbtest.Config{Folder: folder}, smb.Options{})
 		src := source(t)
 		done, release := m.standing(p, when, m.job(src))
-		ballast := fill(t, folder)
+		ballast := kit.Fill(t, folder)
 		release()
 		r := <-done
 		require.False(t, r.requireEnd(t, false, "free some space", store.ErrNoSpace), "it ended before the disk was full")

@@ -3,7 +3,6 @@ package share
 import (
 	"context"
 	"errors"
-	"flag"
 	"hash/fnv"
 	"os"
 	"path/filepath"
@@ -26,9 +25,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 )
-
-// soak is how long the tests that get better with time go on finding other moments. Without it each takes a few.
-var soak = flag.Duration("soak", 0, "how long each test of moments goes on with further ones")
 
 // folder is where the repository lies on the share.
 const folder = "Home Backups/tidemark"

@@ -1,13 +1,10 @@
 package share
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -23,12 +20,10 @@ import (
 type liar struct {
 	mu       sync.Mutex
 	writes   int
-	lies     map[int]bool                // which writes, by number from 1
 	always   int                         // every write from this one on; 0: none
 	first    func(f *smbtest.Frame) bool // the first write that matches; nil: none
 	reported int
 	claims   map[[2]uint64]uint32
-	torn     map[int]int // how often a write of that length was torn: the same file has the same
 }
 
 func (l *liar) judge(f *smbtest.Frame) smbtest.Verdict {
@@ -38,16 +33,11 @@ func (l *liar) judge(f *smbtest.Frame) smbtest.Verdict {
 	switch {
 	case f.Is(smbtest.Write, true):
 		l.writes++
-		// A file is sent three times. Now and then does not mean each time.
-		now := l.lies[l.writes] && l.torn[len(f.Data)] < 2
+		now := l.always > 0 && l.writes >= l.always
 		if l.first != nil && l.first(f) {
 			now, l.first = true, nil
 		}
-		if now || (l.always > 0 && l.writes >= l.always) {
-			if l.torn == nil {
-				l.torn = map[int]int{}
-			}
-			l.torn[len(f.Data)]++
+		if now {
 			l.reported++
 			l.claims[key()] = f.HalveWrite()
 		}
@@ -64,36 +54,6 @@ func (l *liar) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.reported
-}
-
-// TestTornWrites: a server now and then writes less than it reports, to any kind of file. The backup detects each torn
-// file and sends it again before an index names it, and finishes.
-func TestTornWrites(t *testing.T) {
-	t.Parallel()
-	for name, verify := range map[string]smb.Verify{"trailer": smb.VerifyTrailer, "full": smb.VerifyFull} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			moments(t, 41, 1, fullPacks, func(t *testing.T, when moment) {
-				m, p, first := begun(t, smbtest.Config{}, smb.Options{Protection: smb.AsOffered, Verify: verify})
-				src := source(t)
-				l := &liar{lies: map[int]bool{}, claims: map[[2]uint64]uint32{}}
-				rng := rand.New(rand.NewPCG(uint64(when.pack), uint64(when.messages)))
-				for next := 1 + rng.IntN(4); next < 60; next += 2 + rng.IntN(5) {
-					l.lies[next] = true
-				}
-				p.Filter(l.judge)
-				_, before := m.st.promises(store.Pack)
-				out, totals, err := m.backup(t.Context(), m.job(src))
-				_, after := m.st.promises(store.Pack)
-				r := result{out, totals, err}
-				r.requireEnd(t, true, "")
-				t.Logf("%d of %d writes were torn, for %d KiB of packs", l.count(), l.writes, (after-before)>>10)
-				require.Greater(t, l.count(), 8)
-				m.finish(src, first, r, true)
-				require.Empty(t, leftovers(t, m.server.Folder))
-			})
-		})
-	}
 }
 
 // TestTornForEver: from some moment on everything is torn. The backup ends with an error that names the server, the
@@ -181,42 +141,6 @@ func punched(t *testing.T, m *machine, p *smbtest.Proxy, onDisk bool) (holes fun
 	return func() int { return int(once.Load()) }
 }
 
-// TestRenameAnswerLost: now and then a file gets its name, and the answer never comes; the connection stays. The backup
-// continues after the deadline and knows the file for its own: nothing is sent twice.
-func TestRenameAnswerLost(t *testing.T) {
-	t.Parallel()
-	for _, verdict := range []smbtest.Verdict{smbtest.Drop, smbtest.Cut} {
-		t.Run(fmt.Sprintf("verdict %d", verdict), func(t *testing.T) {
-			t.Parallel()
-			moments(t, 51, 1, fullPacks, func(t *testing.T, when moment) {
-				m, p, first := begun(t, smbtest.Config{}, smb.Options{Patience: smb.Patience{Request: 2 * time.Second}})
-				src := source(t)
-				var renames, lost, writes atomic.Int64
-				p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
-					if f.Is(smbtest.Write, true) {
-						writes.Add(1)
-					}
-					if f.Is(smbtest.SetInfo, false) {
-						if n := int(renames.Add(1)); n == when.pack || n == when.pack+1 || n == 2+when.messages {
-							lost.Add(1)
-							return verdict
-						}
-					}
-					return smbtest.Pass
-				})
-				before := len(m.st.names(store.Pack))
-				out, totals, err := m.backup(t.Context(), m.job(src))
-				r := result{out, totals, err}
-				r.requireEnd(t, true, "")
-				require.Positive(t, lost.Load())
-				sent := len(m.st.names(store.Pack)) - before
-				t.Logf("%d answers were lost, %d packs took %d writes", lost.Load(), sent, writes.Load())
-				m.finish(src, first, r, true)
-			})
-		})
-	}
-}
-
 // TestAnswersToAPruneAreLost: a prune loses the answer to one rename or removal, each in turn, those of its leases
 // among them. It ends as if nothing had happened.
 func TestAnswersToAPruneAreLost(t *testing.T) {
@@ -242,20 +166,4 @@ func TestAnswersToAPruneAreLost(t *testing.T) {
 		require.NoError(t, err)
 		require.Fail(t, "a lease is left")
 	}
-}
-
-// TestServerKilledThatDoesNotFlush: with "strict sync = no" a flush does nothing on the server. When its processes are
-// killed nothing is lost all the same, since what they wrote is in the cache of the server's kernel, which lives on:
-// this shows that a crash of Samba does no harm. What a power cut of such a server loses is another matter.
-func TestServerKilledThatDoesNotFlush(t *testing.T) {
-	t.Parallel()
-	moments(t, 61, 2, fullPacks, func(t *testing.T, when moment) {
-		m, p, first := begun(t, smbtest.Config{Share: []string{"strict sync = no"}}, smb.Options{})
-		src := source(t)
-		done := m.during(p, when, m.job(src))
-		m.server.Kill()
-		m.server.Run()
-		r := <-done
-		m.finish(src, first, r, r.requireEnd(t, true, ""))
-	})
 }

@@ -20,22 +20,6 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// onBtrfs mounts a new btrfs.
-func onBtrfs(t *testing.T) string {
-	t.Helper()
-	testkit.RequireRoot(t)
-	image, at := filepath.Join(t.TempDir(), "image"), t.TempDir()
-	require.NoError(t, os.WriteFile(image, nil, 0o600))
-	require.NoError(t, os.Truncate(image, 128<<20))
-	for _, args := range [][]string{{"mkfs.btrfs", "-q", image}, {"mount", "-o", "loop", image, at}} {
-		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
-			t.Skipf("needs %s: %v: %s", strings.Join(args, " "), err, out)
-		}
-	}
-	t.Cleanup(func() { require.NoError(t, unix.Unmount(at, unix.MNT_DETACH)) })
-	return at
-}
-
 // frozen has a job read its sources from snapshots, as the command line does.
 func frozen(t *testing.T, job *backup.Job) *sourcesnap.Snapshots {
 	t.Helper()
@@ -60,7 +44,7 @@ func requireNoSnapshot(t *testing.T, at string) {
 // A file that moves from a folder that is not listed yet to one that was is lost to a backup of the live file system,
 // and to no backup of a snapshot.
 func TestFileThatMovesDuringABackupIsInTheSnapshot(t *testing.T) {
-	at := onBtrfs(t)
+	at := testkit.Disk(t, 128<<20, "mkfs.btrfs", "-q")
 	for _, freeze := range []bool{false, true} {
 		src := filepath.Join(at, map[bool]string{false: "live", true: "frozen"}[freeze])
 		testkit.Write(t, src, testkit.Dir{
@@ -109,7 +93,7 @@ func TestFileThatMovesDuringABackupIsInTheSnapshot(t *testing.T) {
 // Each snapshot has another device number, and the same inode numbers and times.
 func TestBackupsOfSnapshotsAreIncremental(t *testing.T) {
 	t.Parallel()
-	at := onBtrfs(t)
+	at := testkit.Disk(t, 128<<20, "mkfs.btrfs", "-q")
 	testkit.Write(t, filepath.Join(at, "src"), testkit.Random(7, 60, true))
 	kit.Settle()
 	e := kit.NewEngine(t, mem.New())
@@ -142,7 +126,7 @@ func TestBackupsOfSnapshotsAreIncremental(t *testing.T) {
 // A snapshot has an empty folder in place of a subvolume, and of what is mounted. Both are read live instead.
 func TestSubvolumesAndMountsBelowASourceAreReadLive(t *testing.T) {
 	t.Parallel()
-	at := onBtrfs(t)
+	at := testkit.Disk(t, 128<<20, "mkfs.btrfs", "-q")
 	src := filepath.Join(at, "src")
 	testkit.Write(t, src, testkit.Dir{"a": testkit.Dir{"mount": testkit.Dir{}}, "f": testkit.File{Data: []byte("f")}})
 	out, err := exec.Command("btrfs", "subvolume", "create", filepath.Join(src, "nested")).CombinedOutput()
@@ -197,7 +181,7 @@ func TestSubvolumesAndMountsBelowASourceAreReadLive(t *testing.T) {
 
 // A backup that reads the live file system has no snapshot of another one in it.
 func TestSnapshotsOfOtherBackupsAreNotBackedUp(t *testing.T) {
-	at := onBtrfs(t)
+	at := testkit.Disk(t, 128<<20, "mkfs.btrfs", "-q")
 	require.NoError(t, os.WriteFile(filepath.Join(at, "file"), []byte("x"), 0o600))
 	e := kit.NewEngine(t, mem.New())
 	other := e.Job(at)
@@ -212,7 +196,7 @@ func TestSnapshotsOfOtherBackupsAreNotBackedUp(t *testing.T) {
 // Where a folder of the same subvolume is mounted over another one, the snapshot has the latter at the path of the
 // source.
 func TestFolderMountedOverTheSourceIsNotReadFromTheSnapshot(t *testing.T) {
-	at := onBtrfs(t)
+	at := testkit.Disk(t, 128<<20, "mkfs.btrfs", "-q")
 	testkit.Write(t, at, testkit.Dir{
 		"a": testkit.Dir{"file": testkit.File{Data: []byte("x")},
 			"sub": testkit.Dir{"deep": testkit.File{Data: []byte("y")}}},
@@ -241,7 +225,7 @@ func TestFolderMountedOverTheSourceIsNotReadFromTheSnapshot(t *testing.T) {
 
 // Who owns a subvolume cannot lead root to other files by a link or a folder of his own.
 func TestForeignFolderIsNotUsedForSnapshots(t *testing.T) {
-	at := onBtrfs(t)
+	at := testkit.Disk(t, 128<<20, "mkfs.btrfs", "-q")
 	elsewhere, folder := filepath.Join(at, "elsewhere"), filepath.Join(at, ".tidemark-snapshot")
 	require.NoError(t, os.Mkdir(elsewhere, 0o700))
 	take := func() error {
@@ -274,7 +258,7 @@ func TestSnapshotOfAKilledBackupIsRemoved(t *testing.T) {
 		require.NoError(t, err)
 		kit.Hold()
 	}
-	at := onBtrfs(t)
+	at := testkit.Disk(t, 128<<20, "mkfs.btrfs", "-q")
 	require.True(t, kit.Killed(t, role+at, 0))
 	left, err := os.ReadDir(filepath.Join(at, ".tidemark-snapshot"))
 	require.NoError(t, err)

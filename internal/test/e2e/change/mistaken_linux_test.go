@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"sync/atomic"
@@ -99,8 +98,8 @@ func requireDumped(e *kit.Engine, made *backup.Outcome, dir string, want map[str
 func TestFilesThatShareAnInodeNumber(t *testing.T) {
 	dir := testkit.RamDir(t)
 	src, other := filepath.Join(dir, "src"), filepath.Join(dir, "other")
-	kit.Mount(t, "tmpfs", "tmpfs", src, 0, "size=1m")
-	kit.Mount(t, "tmpfs", "tmpfs", other, 0, "size=1m")
+	testkit.MountMemory(t, src, "1m")
+	testkit.MountMemory(t, other, "1m")
 	for _, at := range []string{src, other} {
 		kit.Written(t, at, map[string]string{"a": "content in " + at})
 		require.NoError(t, os.Link(filepath.Join(at, "a"), filepath.Join(at, "b")))
@@ -145,20 +144,9 @@ func TestFilesThatShareAnInodeNumber(t *testing.T) {
 // in the snapshot and when it is restored.
 func TestInodeNumberUsedAgain(t *testing.T) {
 	t.Parallel()
-	mkfs := testkit.RequireTool(t, "mkfs.ext4")
-	dir := testkit.RamDir(t)
-	image, disk := filepath.Join(dir, "image"), filepath.Join(dir, "disk")
-	src := filepath.Join(disk, "src")
-	require.NoError(t, os.WriteFile(image, nil, 0o600))
-	require.NoError(t, os.Truncate(image, 8<<20))
 	// So few inodes that none is kept from being used again at once.
-	require.NoError(t, exec.CommandContext(t.Context(), mkfs, "-q", "-N", "32", "-I", "256", image).Run())
-	require.NoError(t, os.Mkdir(disk, 0o755))
-	testkit.RequireRoot(t)
-	if out, err := exec.CommandContext(t.Context(), "mount", "-o", "loop", image, disk).CombinedOutput(); err != nil {
-		t.Skipf("mount ext4: %s", out)
-	}
-	t.Cleanup(func() { require.NoError(t, unix.Unmount(disk, unix.MNT_DETACH)) })
+	disk := testkit.Disk(t, 8<<20, "mkfs.ext4", "-q", "-N", "32", "-I", "256")
+	src := filepath.Join(disk, "src")
 	at := func(name string) string { return filepath.Join(src, name) }
 	kit.Written(t, src, map[string]string{"a/old": "of the old file", "z/other": "other"})
 	require.NoError(t, os.Link(at("a/old"), at("a/old, too")))

@@ -173,7 +173,7 @@ func TestMountsOverRememberedNames(t *testing.T) {
 	requireSeen(t, e, src, "before")
 	requireSeen(t, e, src, "again")
 	t.Run("mounted", func(t *testing.T) {
-		kit.Mount(t, "tmpfs", "tmpfs", filepath.Join(src, "sub"), 0, "size=1m")
+		testkit.MountMemory(t, filepath.Join(src, "sub"), "1m")
 		kit.Written(t, src, map[string]string{"sub/h": "h"})
 		kit.Settle()
 		requireSeen(t, e, src, "mounted")

@@ -6,7 +6,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -369,7 +368,7 @@ func TestCacheDiskFillsUp(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			k := newCacheKit(t, 300)
 			disk := filepath.Join(testkit.RamDir(t), "disk")
-			kit.Mount(t, "tmpfs", "tmpfs", disk, 0, "size="+c.size)
+			testkit.MountMemory(t, disk, c.size)
 			k.Open.Cache.Dir = filepath.Join(disk, "cache")
 			require.NoError(t, os.Mkdir(k.Open.Cache.Dir, 0o700))
 			if c.before > 0 {
@@ -410,20 +409,8 @@ func freeOf(t *testing.T, dir string) uint64 {
 func TestCacheDiskDies(t *testing.T) {
 	testkit.Slow(t)
 	t.Parallel()
-	testkit.RequireRoot(t)
 	const goingDown = 0x8004587d // EXT4_IOC_SHUTDOWN
-	dir := testkit.RamDir(t)
-	image, disk := filepath.Join(dir, "image"), filepath.Join(dir, "disk")
-	require.NoError(t, os.WriteFile(image, nil, 0o600))
-	require.NoError(t, os.Truncate(image, 32<<20))
-	if out, err := exec.Command("mkfs.ext4", "-q", image).CombinedOutput(); err != nil {
-		t.Skipf("mkfs.ext4: %v %s", err, out)
-	}
-	require.NoError(t, os.Mkdir(disk, 0o700))
-	if out, err := exec.Command("mount", "-o", "loop", image, disk).CombinedOutput(); err != nil {
-		t.Skipf("mount: %v %s", err, out)
-	}
-	t.Cleanup(func() { require.NoError(t, exec.Command("umount", "-l", disk).Run()) })
+	disk := testkit.Disk(t, 32<<20, "mkfs.ext4", "-q")
 	k := newCacheKit(t, 1000)
 	k.Open.Cache.Dir = filepath.Join(disk, "cache")
 	k.mustBackup()

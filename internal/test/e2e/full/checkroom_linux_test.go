@@ -21,7 +21,7 @@ import (
 // folder for temporary files. Without space there too, its error names a remedy.
 func TestCheckWithoutSpaceInTheCacheFolder(t *testing.T) {
 	src, small := testkit.RamDir(t), testkit.TempDir(t)
-	kit.Mount(t, "tmpfs", "tmpfs", small, 0, "size=64k")
+	testkit.MountMemory(t, small, "64k")
 	files := map[string]string{}
 	for i := range 3000 {
 		files[fmt.Sprintf("d%d/f%d", i%10, i)] = string(testkit.Noise(uint64(i), 300))

@@ -28,7 +28,7 @@ func TestFullRepositoryDisk(t *testing.T) {
 	t.Parallel()
 	dir := testkit.RamDir(t)
 	disk, src := filepath.Join(dir, "disk"), filepath.Join(dir, "src")
-	kit.Mount(t, "tmpfs", "tmpfs", disk, 0, "size=8m")
+	testkit.MountMemory(t, disk, "8m")
 	st, err := local.Create(filepath.Join(disk, "repo"), nil)
 	require.NoError(t, err)
 	e := kit.NewEngine(t, st)
@@ -77,7 +77,7 @@ func TestFullCacheDisk(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := testkit.RamDir(t)
 			disk, src := filepath.Join(dir, "disk"), filepath.Join(dir, "src")
-			kit.Mount(t, "tmpfs", "tmpfs", disk, 0, "size="+c.size)
+			testkit.MountMemory(t, disk, c.size)
 			if c.name == "full from the start" {
 				kit.Fill(t, disk)
 			}
@@ -102,7 +102,7 @@ func TestFullCacheDisk(t *testing.T) {
 func TestFullRestoreTarget(t *testing.T) {
 	dir := testkit.RamDir(t)
 	disk, src := filepath.Join(dir, "disk"), filepath.Join(dir, "src")
-	kit.Mount(t, "tmpfs", "tmpfs", disk, 0, "size=4m")
+	testkit.MountMemory(t, disk, "4m")
 	for i := range 60 {
 		kit.Written(t, src, map[string]string{fmt.Sprintf("d%d/f%d", i%7, i): string(testkit.Noise(uint64(i), 150_000))})
 	}

@@ -25,7 +25,7 @@ func filledDisk(t *testing.T, megabytes string) (p *kit.Pruned, disk string) {
 	t.Helper()
 	dir := testkit.RamDir(t)
 	disk = filepath.Join(dir, "disk")
-	kit.Mount(t, "tmpfs", "tmpfs", disk, 0, "size="+megabytes+"m")
+	testkit.MountMemory(t, disk, megabytes+"m")
 	st, err := local.Create(filepath.Join(disk, "repo"), nil)
 	require.NoError(t, err)
 	p = &kit.Pruned{Engine: kit.NewEngine(t, st), Src: filepath.Join(dir, "src"), Dir: dir,
@@ -120,7 +120,7 @@ func TestPruneWhereTheCacheHasSpaceForOneIndex(t *testing.T) {
 		opt := kit.SmallPrune()
 		opt.DryRun, opt.MaxUnused = dry, prune.Limit{None: true}
 		opt.Scratch = filepath.Join(testkit.RamDir(t), "scratch")
-		kit.Mount(t, "tmpfs", "tmpfs", opt.Scratch, 0, fmt.Sprintf("size=%dk", size))
+		testkit.MountMemory(t, opt.Scratch, fmt.Sprintf("%dk", size))
 		noted := false
 		opt.Note = func(string) { noted = true }
 		res, err := p.Prune(opt)
@@ -146,7 +146,7 @@ func TestPruneWhereTheCacheIsFull(t *testing.T) {
 	t.Parallel()
 	p := kit.BesideBase(t)
 	scratch := filepath.Join(testkit.RamDir(t), "scratch")
-	kit.Mount(t, "tmpfs", "tmpfs", scratch, 0, "size=64k")
+	testkit.MountMemory(t, scratch, "64k")
 	kit.Fill(t, scratch)
 	opt := kit.SmallPrune()
 	opt.Scratch = scratch

@@ -25,7 +25,7 @@ func crowded(t *testing.T, pages int64) (p *kit.Pruned, disk string) {
 	t.Helper()
 	dir := testkit.RamDir(t)
 	disk = filepath.Join(dir, "disk")
-	kit.Mount(t, "tmpfs", "tmpfs", disk, 0, "size=32m")
+	testkit.MountMemory(t, disk, "32m")
 	st, err := local.Create(filepath.Join(disk, "repo"), nil)
 	require.NoError(t, err)
 	p = &kit.Pruned{Engine: kit.NewEngine(t, st), Src: filepath.Join(dir, "src"), Dir: dir,

@@ -82,7 +82,7 @@ func (e *Engine) Problems() (names []string) {
 }
 
 // Soak is how long the tests that get better with time go on. Without it they are as short as a test should be.
-var Soak = flag.Duration("soak", 0, "run the crash tests for this long, and the tests of bounds at full size")
+var Soak = flag.Duration("soak", 0, "run the tests of crashes and moments for this long, those of bounds at full size")
 
 const roleVariable = "TIDEMARK_ENGINE_TEST_ROLE"
 

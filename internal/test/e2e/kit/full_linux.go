@@ -10,23 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
-	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
-
-// Mount mounts a file system in dir for the time of the test.
-func Mount(t *testing.T, what, kind, dir string, flags uintptr, options string) {
-	t.Helper()
-	testkit.RequireRoot(t)
-	require.NoError(t, os.MkdirAll(dir, 0o755))
-	if err := unix.Mount(what, dir, kind, flags, options); err != nil {
-		t.Skipf("mount %s: %v", kind, err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Errorf("unmount %s: %v", dir, err)
-		}
-	})
-}
 
 // Fill takes all the space there is in dir, and returns the file that holds it.
 func Fill(t *testing.T, dir string) string {

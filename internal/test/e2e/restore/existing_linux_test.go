@@ -15,23 +15,14 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
-func mountTmpfs(t *testing.T, dir string) {
-	t.Helper()
-	require.NoError(t, os.MkdirAll(dir, 0o755))
-	if err := unix.Mount("none", dir, "tmpfs", 0, "size=1m"); err != nil {
-		t.Skipf("mount tmpfs: %v", err)
-	}
-	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir, 0)) })
-}
-
 // TestDeleteLeavesOtherFileSystems: what the backup did not enter is not in the snapshot, and is there all the same.
 func TestDeleteLeavesOtherFileSystems(t *testing.T) {
 	testkit.RequireRoot(t)
 	testkit.NoLeaks(t)
 	src := filepath.Join(testkit.TempDir(t), "src")
 	write(t, src, "a", "later/under")
-	mountTmpfs(t, filepath.Join(src, "hollow"))
-	mountTmpfs(t, filepath.Join(src, "entered"))
+	testkit.MountMemory(t, filepath.Join(src, "hollow"), "1m")
+	testkit.MountMemory(t, filepath.Join(src, "entered"), "1m")
 	write(t, src, "hollow/precious", "entered/known")
 	e := kit.NewEngine(t, nil)
 	job := e.Job(src)
@@ -41,8 +32,8 @@ func TestDeleteLeavesOtherFileSystems(t *testing.T) {
 	_, _, err := e.Backup(job)
 	require.NoError(t, err)
 
-	mountTmpfs(t, filepath.Join(src, "later"))
-	mountTmpfs(t, filepath.Join(src, "extra/deep"))
+	testkit.MountMemory(t, filepath.Join(src, "later"), "1m")
+	testkit.MountMemory(t, filepath.Join(src, "extra/deep"), "1m")
 	write(t, src, "later/precious", "extra/deep/precious", "gone")
 	totals, err := e.Restore(src, restore.Target{Path: src, Delete: true})
 	require.NoError(t, err)

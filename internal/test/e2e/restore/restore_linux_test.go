@@ -377,7 +377,7 @@ func TestProtectedAndReadOnlyTargets(t *testing.T) {
 	require.Empty(t, testkit.Compare(context.Background(), src, dst, testkit.CompareOptions{}))
 
 	disk := filepath.Join(testkit.RamDir(t), "disk")
-	kit.Mount(t, "tmpfs", "tmpfs", disk, unix.MS_RDONLY, "")
+	testkit.Mount(t, "tmpfs", "tmpfs", disk, unix.MS_RDONLY, "")
 	_, err = e.Restore(src, kit.Target(disk))
 	require.NoError(t, err)
 	require.NotEmpty(t, e.Failures())

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/cli"
-	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
@@ -24,7 +23,7 @@ func TestDomainHasItsFileSystems(t *testing.T) {
 	root, home := filepath.Join(base, "root"), filepath.Join(base, "home")
 	for _, fs := range []string{"", "in", "in/deep", "other", "out", "other/between"} {
 		dir := filepath.Join(root, fs)
-		kit.Mount(t, "tidemark-test", "tmpfs", dir, 0, "size=1m")
+		testkit.MountMemory(t, dir, "1m")
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), []byte(fs), 0o600))
 		require.NoError(t, os.Mkdir(filepath.Join(dir, "folder"), 0o700))
 	}

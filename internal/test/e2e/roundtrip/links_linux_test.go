@@ -3,9 +3,7 @@ package roundtrip
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,21 +17,10 @@ import (
 
 // TestTargetWithoutHardLinks restores a hard-linked file onto a file system without hard links: as reported copies.
 func TestTargetWithoutHardLinks(t *testing.T) {
-	mkfs := testkit.RequireTool(t, "mkfs.vfat")
-	testkit.RequireRoot(t)
-	dir := testkit.RamDir(t)
-	src, image, disk := filepath.Join(dir, "src"), filepath.Join(dir, "image"), filepath.Join(dir, "disk")
+	disk, src := testkit.Disk(t, 32<<20, "mkfs.vfat"), filepath.Join(testkit.RamDir(t), "src")
 	kit.Written(t, src, map[string]string{"one": "linked", "big": string(testkit.Noise(1, 3<<20))})
 	require.NoError(t, os.Link(filepath.Join(src, "one"), filepath.Join(src, "two")))
 	require.NoError(t, os.Link(filepath.Join(src, "big"), filepath.Join(src, "big2")))
-	require.NoError(t, os.WriteFile(image, nil, 0o600))
-	require.NoError(t, os.Truncate(image, 32<<20))
-	require.NoError(t, exec.CommandContext(t.Context(), mkfs, image).Run())
-	require.NoError(t, os.Mkdir(disk, 0o755))
-	if out, err := exec.CommandContext(t.Context(), "mount", "-o", "loop", image, disk).CombinedOutput(); err != nil {
-		t.Skipf("mount vfat: %s", out)
-	}
-	t.Cleanup(func() { _ = syscall.Unmount(disk, 0) })
 	kit.Settle()
 	e := kit.NewEngine(t, nil)
 	_, _, err := e.Backup(e.Job(src))
@@ -60,7 +47,7 @@ func TestLinkThatCannotBeMade(t *testing.T) {
 	e := kit.NewEngine(t, nil)
 	_, _, err := e.Backup(e.Job(src))
 	require.NoError(t, err)
-	kit.Mount(t, "tmpfs", "tmpfs", filepath.Join(out, "b"), 0, "size=5m")
+	testkit.MountMemory(t, filepath.Join(out, "b"), "5m")
 	_, err = e.Restore(src, restore.Target{Path: out, Verify: true})
 	require.NoError(t, err)
 	require.Empty(t, e.Failures())
@@ -87,7 +74,7 @@ func TestLinksOfTwoFileSystems(t *testing.T) {
 	one, two := filepath.Join(src, "one"), filepath.Join(src, "two")
 	when := time.Unix(1_700_000_000, 5)
 	for i, dir := range []string{one, two, hidden} {
-		kit.Mount(t, "tmpfs", "tmpfs", dir, 0, "size=1m")
+		testkit.MountMemory(t, dir, "1m")
 		a := filepath.Join(dir, "a")
 		require.NoError(t, os.WriteFile(a, []byte("the same"), os.FileMode(0o400+i<<6)))
 		require.NoError(t, os.Link(a, filepath.Join(dir, "a2")))

@@ -24,9 +24,9 @@ func TestMounts(t *testing.T) {
 	src := filepath.Join(dir, "src")
 	at := func(name string) string { return filepath.Join(src, name) }
 	kit.Written(t, src, map[string]string{"f": "f", "d/f": "df"})
-	kit.Mount(t, "tmpfs", "tmpfs", at("other"), 0, "size=1m")
-	kit.Mount(t, "proc", "proc", at("proc"), 0, "")
-	kit.Mount(t, at("d"), "", at("bound"), unix.MS_BIND, "")
+	testkit.MountMemory(t, at("other"), "1m")
+	testkit.Mount(t, "proc", "proc", at("proc"), 0, "")
+	testkit.Mount(t, at("d"), "", at("bound"), unix.MS_BIND, "")
 	kit.Written(t, src, map[string]string{"other/f": "of"})
 	require.NoError(t, os.Link(at("other/f"), at("other/second name")))
 	kit.Settle()
@@ -114,7 +114,7 @@ func TestMountThatAppearsWhenItIsEntered(t *testing.T) {
 			job.Source.Skip = func(_, at uint64) bool {
 				if at == ino && !mounted {
 					mounted = true
-					kit.Mount(t, "tmpfs", "tmpfs", sub, 0, "size=1m")
+					testkit.MountMemory(t, sub, "1m")
 					kit.Written(t, sub, map[string]string{"f": "in sub", "deeper/f": "deeper"})
 				}
 				return false

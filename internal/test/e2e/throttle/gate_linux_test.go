@@ -307,8 +307,8 @@ func TestBackupInsideAWindow(t *testing.T) {
 func TestMountsHaveTheirOwnGates(t *testing.T) {
 	testkit.RequireRoot(t)
 	g := kit.BehindGates(t, map[string]int{"f": 100_000, "other/hidden": 1})
-	kit.Mount(t, "tmpfs", "tmpfs", filepath.Join(g.Src, "other"), 0, "size=8m")
-	kit.Mount(t, "proc", "proc", filepath.Join(g.Src, "proc"), 0, "")
+	testkit.MountMemory(t, filepath.Join(g.Src, "other"), "8m")
+	testkit.Mount(t, "proc", "proc", filepath.Join(g.Src, "proc"), 0, "")
 	kit.Written(t, g.Src, map[string]string{"other/deep/er/x": strings.Repeat("x", 200_000)})
 	inner := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings()})
 	outer, within := g.Source.Pass(g.Client), inner.Pass(g.Client)
@@ -342,7 +342,7 @@ func TestMountsHaveTheirOwnGates(t *testing.T) {
 
 	dst := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(dst, "other"), 0o755))
-	kit.Mount(t, "tmpfs", "tmpfs", filepath.Join(dst, "other"), 0, "size=8m")
+	testkit.MountMemory(t, filepath.Join(dst, "other"), "8m")
 	g.Ledger = report.NewJob(report.Restore, time.Now)
 	require.NoError(t, g.During(t.Context(), func(r *repo.Repository) error {
 		found, err := r.FindSnapshot(t.Context(), repo.Latest, repo.Filter{})
