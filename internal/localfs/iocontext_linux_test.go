@@ -426,27 +426,3 @@ func TestCut(t *testing.T) {
 		require.Equal(t, c.want, cut(c.off, c.n, c.bound), "%+v", c)
 	}
 }
-
-// BenchmarkGated is BenchmarkScan behind an idle gate.
-func BenchmarkGated(b *testing.B) {
-	path := b.TempDir()
-	write(b, path+"/f", "x")
-	gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings()})
-	for name, door := range map[string]IOContext{
-		"none": {}, "important": {b.Context(), gate.Pass(iopolicy.NewClient(iopolicy.Important))},
-		"throttle": {b.Context(), gate.Pass(iopolicy.NewClient(iopolicy.Throttle))},
-	} {
-		b.Run(name, func(b *testing.B) {
-			d, err := door.OpenDir(path)
-			require.NoError(b, err)
-			defer d.Release()
-			var st Stat
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := d.Lstat("f", &st); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
