@@ -1,9 +1,13 @@
 package scan
 
 import (
+	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +19,29 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
+
+// plant makes a tree of empty files.
+func plant(t *testing.T, dirs, files int) string {
+	root := t.TempDir()
+	for d := range dirs {
+		path := filepath.Join(root, fmt.Sprintf("%d/%d", d/20, d))
+		require.NoError(t, os.MkdirAll(path, 0o755))
+		for f := range files {
+			require.NoError(t, os.WriteFile(filepath.Join(path, fmt.Sprintf("file %d", f)), nil, 0o644))
+		}
+	}
+	return root
+}
+
+// counter is a visitor that only counts.
+type counter struct{ objects atomic.Int64 }
+
+func (c *counter) Directory(_ context.Context, d *Directory, _ *report.Clock) error {
+	c.objects.Add(int64(len(d.Entries)))
+	return d.Err
+}
+func (c *counter) Entry(*Directory, string, error) {}
+func (c *counter) Excluded(*Directory, int)        {}
 
 // A walk asks once for each object, and opens each directory once and reads it in two calls: names, end.
 func TestWalkAsksOnceForEachObject(t *testing.T) {
