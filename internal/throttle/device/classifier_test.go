@@ -152,17 +152,3 @@ func TestClassifierConcurrently(t *testing.T) {
 	require.True(t, decided)
 	require.Equal(t, SSD, m)
 }
-
-func BenchmarkAdd(b *testing.B) {
-	c := weak(Unknown)
-	for b.Loop() {
-		c.Add(80*us, 4<<10)
-	}
-}
-
-func BenchmarkMedium(b *testing.B) {
-	c := weak(Unknown)
-	for b.Loop() {
-		c.Medium()
-	}
-}

@@ -222,11 +222,3 @@ func TestAtOfThisMachine(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkOf(b *testing.B) {
-	for b.Loop() {
-		if _, err := Of("/"); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
-	"github.com/tidemark-backup/tidemark/internal/throttle/device"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy/diskwatch"
 )
@@ -469,46 +468,4 @@ func TestBlameNamesTheStranger(t *testing.T) {
 		found = found || c.PID == s.pid && c.Bytes >= 8<<20
 	}
 	require.True(t, found, "%+v", top)
-}
-
-// someDisk returns the statistics of any disk of this machine.
-func someDisk(b *testing.B) string {
-	all, err := os.ReadDir("/sys/block")
-	require.NoError(b, err)
-	for _, e := range all {
-		if _, err := os.Stat("/sys/block/" + e.Name() + "/stat"); err == nil {
-			return "/sys/block/" + e.Name() + "/stat"
-		}
-	}
-	b.Skip("this machine shows no disk")
-	return ""
-}
-
-func BenchmarkLook(b *testing.B) {
-	stat := someDisk(b)
-	self := []Peer{{PID: os.Getpid(), Tier: 1}}
-	for name, opt := range map[string]Options{
-		"alone":     {},
-		"elsewhere": {Elsewhere: func() iopolicy.Bytes { return iopolicy.Bytes{} }},
-		"peer":      {Peers: func() []Peer { return self }},
-	} {
-		b.Run(name, func(b *testing.B) {
-			opt.Stats = []string{stat}
-			w := Watch(device.Info{Medium: device.SSD, FS: "ext4"}, opt)
-			defer w.Close()
-			b.ReportAllocs()
-			for i := uint64(0); b.Loop(); i++ {
-				w.Look(iopolicy.Moment{At: time.Now(), Begun: i, Inflight: 1})
-			}
-		})
-	}
-}
-
-func BenchmarkBlame(b *testing.B) {
-	var at time.Time
-	var w Watcher
-	for b.Loop() {
-		at = at.Add(time.Minute)
-		w.top.update(at, 0, nil)
-	}
 }

@@ -195,25 +195,3 @@ func TestKernelThreads(t *testing.T) {
 	require.True(t, ok)
 	require.False(t, u.kernel)
 }
-
-func BenchmarkFirstScan(b *testing.B) {
-	c := hostTable()
-	for b.Loop() {
-		b.ReportMetric(float64(len(c.scan(nil))), "processes")
-	}
-}
-
-func BenchmarkScan(b *testing.B) {
-	c := hostTable()
-	before := c.scan(nil)
-	for b.Loop() {
-		before = c.scan(before)
-	}
-}
-
-func BenchmarkWhere(b *testing.B) {
-	c, self := hostTable(), os.Getpid()
-	for b.Loop() {
-		c.where(self, anyDevice)
-	}
-}

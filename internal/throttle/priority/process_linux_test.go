@@ -282,16 +282,6 @@ func TestSessionOfItsOwnIsLoweredAsAGroup(t *testing.T) {
 	}
 }
 
-func BenchmarkApply(b *testing.B) {
-	p, err := Other(os.Getpid()) // which would undo a mark, and there is none
-	require.NoError(b, err)
-	for b.Loop() {
-		if _, err := p.Apply(iopolicy.Important); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // Where nothing was lowered and nothing is to be, the threads are left alone: neither looked at nor waited for.
 func TestNothingToLowerIsNothingToDo(t *testing.T) {
 	p, err := This(false)
