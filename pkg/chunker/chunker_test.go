@@ -313,18 +313,6 @@ func FuzzNext(f *testing.F) {
 	})
 }
 
-func BenchmarkNext(b *testing.B) {
-	data := random(1, 32<<20)
-	c := build(b, 1, DefaultParams())
-	b.SetBytes(int64(len(data)))
-	b.ReportAllocs()
-	for b.Loop() {
-		for p := data; len(p) > 0; {
-			p = p[c.Next(p, true):]
-		}
-	}
-}
-
 // Larger chunks differ from those of the default in scale only.
 func TestAverageKeepsTheProportions(t *testing.T) {
 	require.Equal(t, Params{Min: 32 << 10, Avg: 64 << 10, Max: 256 << 10}, DefaultParams())

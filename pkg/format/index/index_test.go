@@ -205,17 +205,6 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-func BenchmarkDecode(b *testing.B) {
-	plain := Encode(nil, &Segment{Packs: []Pack{randomPack(rand.New(rand.NewPCG(1, 1)), 1000)}})
-	b.SetBytes(int64(len(plain)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := Decode(plain); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 func isTyped(err error) bool {
 	return errors.Is(err, format.ErrCorrupt) || errors.Is(err, format.ErrUnsupported)
 }

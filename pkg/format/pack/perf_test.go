@@ -2,7 +2,6 @@ package pack
 
 import (
 	"bytes"
-	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -103,71 +102,4 @@ func TestTableAllocations(t *testing.T) {
 			t.Fatal(err)
 		}
 	}), 20.0, "of 50 frames with 1500 blobs")
-}
-
-func BenchmarkCompress(b *testing.B) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	for name, raw := range map[string][]byte{"text": text(rng, 1<<20), "noise": random(rng, 1<<20)} {
-		for level := range MaxLevel + 1 {
-			b.Run(fmt.Sprintf("%s/level=%d", name, level), func(b *testing.B) {
-				c := compressor(b, level)
-				dst := make([]byte, 0, len(raw))
-				b.SetBytes(int64(len(raw)))
-				for b.Loop() {
-					c.Compress(dst, raw)
-				}
-			})
-		}
-	}
-}
-
-func BenchmarkProbe(b *testing.B) {
-	raw := random(rand.New(rand.NewPCG(1, 2)), 1<<20)
-	var p probe
-	b.SetBytes(int64(len(raw)))
-	for b.Loop() {
-		if p.compressible(raw) {
-			b.Fatal("noise passed for compressible")
-		}
-	}
-}
-
-func BenchmarkAppend(b *testing.B) {
-	k := testKeys(b)
-	p := payload(b, k, compressor(b, 0), random(rand.New(rand.NewPCG(1, 2)), 1<<20))
-	buf := make([]byte, 0, 20<<20)
-	builder, err := NewBuilder(k, Data, buf)
-	require.NoError(b, err)
-	b.SetBytes(1 << 20)
-	for b.Loop() {
-		if builder.Size() > 16<<20 {
-			builder, err = NewBuilder(k, Data, buf)
-			require.NoError(b, err)
-		}
-		if err := builder.Append(p); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkOpenFrame(b *testing.B) {
-	k := testKeys(b)
-	rng := rand.New(rand.NewPCG(1, 2))
-	for name, raw := range map[string][]byte{"zstd": text(rng, 1<<20), "stored": random(rng, 1<<20)} {
-		b.Run(name, func(b *testing.B) {
-			data, table := build(b, k, 1, [][]byte{raw})
-			o, err := NewOpener(k, table.Kind, table.Salt)
-			require.NoError(b, err)
-			d, err := NewDecompressor()
-			require.NoError(b, err)
-			f := table.Frames[0]
-			dst := make([]byte, 0, len(raw)+decodeSlack)
-			b.SetBytes(int64(len(raw)))
-			for b.Loop() {
-				if _, _, err := d.OpenFrame(o, f.Offset, data[f.Offset:][:f.Sealed], dst); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
 }

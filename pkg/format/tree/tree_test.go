@@ -243,38 +243,3 @@ func TestBytesPerFile(t *testing.T) {
 		require.Less(t, perFile, want, name)
 	}
 }
-
-func BenchmarkAdd(b *testing.B) {
-	nodes := sourceNodes(rand.New(rand.NewPCG(1, 1)), 1000)
-	builder := NewBuilder(func(p []byte) (format.ID, error) { return format.ID{1}, nil })
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		if i%len(nodes) == 0 {
-			builder.Reset()
-		}
-		if err := builder.Add(&nodes[i%len(nodes)]); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkDecodePage(b *testing.B) {
-	nodes := sourceNodes(rand.New(rand.NewPCG(1, 1)), 5000)
-	s := shelf{}
-	s.build(b, nodes)
-	var page []byte
-	for _, p := range s {
-		if pg, err := DecodePage(p); err == nil && len(pg.Nodes) > 0 && len(p) > len(page) {
-			page = p
-		}
-	}
-	pg, _ := DecodePage(page)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := DecodePage(page); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(pg.Nodes)), "ns/node")
-	b.ReportMetric(float64(len(pg.Nodes)), "nodes")
-}
