@@ -182,11 +182,3 @@ func TestRemovableOnce(t *testing.T) {
 	}
 	require.Len(t, once, 240)
 }
-
-// BenchmarkRemovable has the packs of 1.6 TB.
-func BenchmarkRemovable(b *testing.B) {
-	v := doomed(100_000)
-	for b.Loop() {
-		v.removable()
-	}
-}

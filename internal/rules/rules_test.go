@@ -483,21 +483,6 @@ func FuzzParsers(f *testing.F) {
 	})
 }
 
-func BenchmarkName(b *testing.B) {
-	builder := NewBuilder()
-	for _, p := range []string{"*.o", "*.tmp", "node_modules", ".cache", "/home/*/.local", "*~", "#*#", "core"} {
-		if err := builder.Exclude(p, false, "flag"); err != nil {
-			b.Fatal(err)
-		}
-	}
-	state, _ := builder.Compile().Root("/home/me/src")
-	name := []byte("ordinary_name_of_a_file.go")
-	b.ReportAllocs()
-	for b.Loop() {
-		state.Name(name, tree.File)
-	}
-}
-
 // TestVolumesOfTheSystemAreEnteredOnlyWhenNamed: the files of the data volume of a Mac appear at the root too, under
 // one device number, so --one-file-system does not keep a walk of / out of it.
 func TestVolumesOfTheSystemAreEnteredOnlyWhenNamed(t *testing.T) {
