@@ -398,3 +398,36 @@ func TestHammer(t *testing.T) {
 		require.Positive(t, w.gaps)
 	})
 }
+
+// TestChangedPolicyGoesFirst: sleepers with a changed policy come before those of their new tier, in their old order.
+func TestChangedPolicyGoesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings()})
+		c := iopolicy.NewClient(iopolicy.Throttle)
+		throttle, utility := gate.Pass(c), gate.Pass(iopolicy.NewClient(iopolicy.Utility))
+		require.NoError(t, do(t.Context(), throttle, transfer(), 0)) // both tiers are charged before the window opens
+		require.NoError(t, do(t.Context(), utility, transfer(), 0))
+		held, err := gate.Pass(iopolicy.NewClient(iopolicy.Important)).Begin(t.Context(), transfer())
+		require.NoError(t, err)
+		var mu sync.Mutex
+		var order []string
+		for _, one := range []struct {
+			name string
+			pass *iopolicy.Pass
+		}{{"utility 1", utility}, {"throttle 1", throttle}, {"utility 2", utility}, {"throttle 2", throttle}} {
+			go func() {
+				_ = do(context.Background(), one.pass, transfer(), 0)
+				mu.Lock()
+				order = append(order, one.name)
+				mu.Unlock()
+			}()
+			synctest.Wait()
+		}
+		require.Empty(t, order)
+		c.SetPolicy(iopolicy.Utility)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Equal(t, []string{"throttle 1", "throttle 2", "utility 1", "utility 2"}, order)
+		held.End(0)
+	})
+}
