@@ -84,3 +84,16 @@ func TestQueueEndsWhenCancelled(t *testing.T) {
 		require.NoError(t, <-worker)
 	})
 }
+
+func TestQueueEndsAtAnError(t *testing.T) {
+	q := newQueue[int]()
+	q.push(1, 2, 3)
+	var got []int
+	require.ErrorIs(t, q.each(t.Context(), func(n int) error {
+		if got = append(got, n); n == 2 {
+			return errFull
+		}
+		return nil
+	}), errFull)
+	require.Equal(t, []int{3, 2}, got)
+}

@@ -660,3 +660,34 @@ func (g *ghosts) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info
 		g.Store.List(ctx, kind)(yield)
 	}
 }
+
+// Claims against a map, with many goroutines.
+func TestClaimsModel(t *testing.T) {
+	c := newClaims()
+	var wins [256]atomic.Int32
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for i := range wins {
+				if c.add(format.ID{byte(i)}) {
+					wins[i].Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for i := range wins {
+		require.EqualValues(t, 1, wins[i].Load())
+	}
+	require.EqualValues(t, 256, c.open.Load())
+	c.drop(format.ID{0})
+	require.True(t, c.add(format.ID{0}))
+	c.keep(format.ID{1})
+	for i := range wins {
+		c.stored(format.ID{byte(i)})
+		c.stored(format.ID{byte(i)}) // the same blob in two packs
+	}
+	require.Zero(t, c.open.Load())
+	require.Equal(t, 1, c.size())
+	require.False(t, c.add(format.ID{1}), "kept: the index would send us to the doomed pack")
+}
