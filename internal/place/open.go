@@ -69,11 +69,11 @@ func (p *Place) Open(ctx context.Context) (*repo.Repository, error) {
 func (p *Place) OpenWith(ctx context.Context, st store.Store, sources *unlock.Sources) (*repo.Repository, error) {
 	for i := 1; ; i++ {
 		opt := p.openOptions()
-		opt.KnownSlot = knownSlot(opt, caches.LastAt(opt.Cache.Dir, st.Location())).read()
-		var known slotFile
+		known := knownSlot(opt, caches.LastAt(opt.Cache.Dir, st.Location()))
+		opt.KnownSlot, opt.KnownSuffices = known.read(), known.suffices()
 		opt.ByID = func(id string, opt *repo.OpenOptions) (err error) {
 			known = knownSlot(*opt, id)
-			opt.KnownSlot, opt.KnownSuffices = known.read(), known.suffices()
+			opt.KnownSlot = known.read()
 			opt.Unlock, err = sources.Opener(ctx, id)
 			return err
 		}

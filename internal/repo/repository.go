@@ -43,10 +43,10 @@ type OpenOptions struct {
 	// It is tried before others of its kind, at any cost. Without ByID, or before it, it may be that of another
 	// repository at the same place.
 	KnownSlot string
-	// KnownSuffices leaves the other slots unread if the known one opens without a passphrase and each request takes a
-	// round trip.
+	// KnownSuffices leaves the other slots unread if KnownSlot, as it is before ByID, opens without a passphrase and each
+	// request takes a round trip.
 	KnownSuffices bool
-	// ByID sets Unlock, KnownSlot and KnownSuffices where they depend on the ID of the repository; may be nil.
+	// ByID sets Unlock and KnownSlot where they depend on the ID of the repository; may be nil.
 	ByID  func(id string, opt *OpenOptions) error
 	Cache CacheOptions
 	// Gate returns the gate clients of the devices on which the caches lie; nil: no gates. Writes to the caches end
@@ -112,12 +112,10 @@ func open(ctx context.Context, st store.Store, opt OpenOptions) (*Repository, er
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var slots foundSlots
-	likely := opt.KnownSlot // ByID may set another one
+	likely, alone := opt.KnownSlot, opt.KnownSuffices && !store.EndsWithProcess(st) // ByID may set another one
 	var reading sync.WaitGroup
 	found := make(chan struct{})
-	reading.Go(func() {
-		slots = findSlots(running, st, likely, func() (string, bool) { <-found; return opt.KnownSlot, opt.KnownSuffices })
-	})
+	reading.Go(func() { slots = findSlots(running, st, likely, alone, func() string { <-found; return opt.KnownSlot }) })
 	raw, conf, err := readConfig(ctx, st)
 	if err == nil && opt.ByID != nil {
 		err = opt.ByID(conf.ID.String(), &opt)

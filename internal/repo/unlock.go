@@ -26,22 +26,20 @@ type foundSlots struct {
 }
 
 // findSlots finds the slots of a repository that is being opened. likely is the ID of one that is probably there, "" if
-// none is known.
-func findSlots(ctx context.Context, st store.Store, likely string, known func() (id string, suffices bool)) foundSlots {
+// none is known. alone reads no other one if that takes no passphrase. known is called when its result is needed.
+func findSlots(ctx context.Context, st store.Store, likely string, alone bool, known func() string) foundSlots {
 	f := foundSlots{spend: newKDFBudget()}
-	f.read = func(ctx context.Context, slots []Slot) ([]Slot, error) { return readSlots(ctx, st, slots) }
+	f.read = func(ctx context.Context, slots []Slot) ([]Slot, error) { return readSlots(ctx, st, slots, known) }
 	ctx = readAhead(ctx, st, likely)
-	if f.slots, f.err = listSlots(ctx, st, func() string { id, _ := known(); return id }, f.spend); f.err != nil {
+	if f.slots, f.err = listSlots(ctx, st, known, f.spend); f.err != nil {
 		return f
 	}
-	if _, suffices := known(); suffices && !store.EndsWithProcess(st) {
-		at := slices.IndexFunc(f.slots, func(s Slot) bool { return s.Known })
-		if at >= 0 {
-			f.slots[0], f.slots[at] = f.slots[at], f.slots[0]
-			f.slots[0].Slot, f.slots[0].Err = loadSlot(ctx, st, f.slots[0])
-			if s := f.slots[0].Slot; s != nil && s.Method != keyfile.Passphrase {
-				return f
-			}
+	at := slices.IndexFunc(f.slots, func(s Slot) bool { return alone && s.ID.String() == likely })
+	if at >= 0 {
+		f.slots[0], f.slots[at] = f.slots[at], f.slots[0]
+		f.slots[0].Slot, f.slots[0].Err = loadSlot(ctx, st, f.slots[0])
+		if s := f.slots[0].Slot; s != nil && s.Method != keyfile.Passphrase {
+			return f
 		}
 	}
 	f.slots, f.err = f.read(ctx, f.slots)
@@ -64,9 +62,6 @@ func listSlots(ctx context.Context, st store.Store, known func() string, e *kdfB
 		}
 		listed = append(listed, Slot{ID: id, size: info.Size})
 	}
-	for i := range listed {
-		listed[i].Known = listed[i].ID.String() == known()
-	}
 	return listed, nil
 }
 
@@ -76,13 +71,13 @@ func loadSlots(ctx context.Context, st store.Store, known string, e *kdfBudget) 
 	if err != nil {
 		return nil, err
 	}
-	return readSlots(ctx, st, listed)
+	return readSlots(ctx, st, listed, func() string { return known })
 }
 
 // readSlots reads those slots that were not read, and returns all in the order in which they are tried. Random secrets
 // come first, because each passphrase takes a tenth of a second and much memory. Within each kind the known slot comes
 // first, then the cheaper ones. An unreadable slot does not stop the others.
-func readSlots(ctx context.Context, st store.Store, listed []Slot) ([]Slot, error) {
+func readSlots(ctx context.Context, st store.Store, listed []Slot, known func() string) ([]Slot, error) {
 	var slots []Slot
 	err := object.InOrder(ctx, len(listed), object.SmallAtOnce,
 		func(ctx context.Context, i int) (Slot, error) {
@@ -93,7 +88,7 @@ func readSlots(ctx context.Context, st store.Store, listed []Slot) ([]Slot, erro
 			return slot, nil
 		},
 		func(_ int, slot Slot) error {
-			if !errors.Is(slot.Err, store.ErrNotExist) { // else removed concurrently
+			if slot.Known = slot.ID.String() == known(); !errors.Is(slot.Err, store.ErrNotExist) { // else removed concurrently
 				slots = append(slots, slot)
 			}
 			return nil

@@ -63,12 +63,12 @@ func newBench(t *testing.T) *bench {
 	machine := repo.Secret{Method: keyfile.KeyFile, Value: make([]byte, 32)}
 	require.NoError(t, b.With(func(r *repo.Repository) error { // so there are two keys, as there are with a recovery key
 		id, err := r.AddSlot(t.Context(), machine, "machine", keyfile.Params{})
-		b.Open.KnownSlot = id.String() // as init remembers it
+		b.Open.KnownSlot, b.Open.KnownSuffices = id.String(), true // as init remembers it
 		return err
 	}))
 	unlock := repo.UnlockWith(machine) // as the command line does: which key it is depends on the repository
 	b.Open.Unlock, b.Open.ByID = nil, func(_ string, opt *repo.OpenOptions) error {
-		opt.Unlock, opt.KnownSuffices = unlock, true
+		opt.Unlock = unlock
 		return nil
 	}
 	return b
