@@ -40,8 +40,8 @@ func (v *visitor) Excluded(_ *scan.Directory, n int) {
 }
 
 // Lookup returns the names that the directory cache has of d.
-func (v *visitor) Lookup(d *scan.Directory) []byte {
-	return v.flow.compare.Lookup(&v.flow.newDirWork(d).compared)
+func (v *visitor) Lookup(d *scan.Directory, room []byte) (names, larger []byte) {
+	return v.flow.compare.Lookup(&v.flow.newDirWork(d).compared, room)
 }
 
 // Unchanged reports whether the entries of d are those of its entry in the directory cache.

@@ -94,29 +94,35 @@ type Hit struct {
 	Names []byte       // as they were stored since the last boot; nil: none
 }
 
-// Lookup returns the entry of a key.
-func (c *Cache) Lookup(key Digest) (h Hit, ok bool) {
+// Lookup returns the entry of a key. It is read into room, or if that is too small into larger, which is returned.
+func (c *Cache) Lookup(key Digest, room []byte) (h Hit, larger []byte, ok bool) {
 	if !c.usable() || c.blank {
-		return h, false
+		return h, room, false
 	}
-	found, ok, err := c.cache.Lookup(key, nil)
+	found, ok, err := c.cache.Lookup(key, room)
 	if err != nil {
 		c.fail(err)
-		return h, false
+		return h, room, false
 	}
 	if !ok || len(found.Value) < cacheEntrySize {
-		return h, false
+		return h, room, false
 	}
 	entry, ok := parseCacheEntry(found.Value[:cacheEntrySize])
 	h = Hit{CacheEntry: entry, Start: c.starts[found.Snapshot], Ref: found.Ref}
 	if rest := found.Value[cacheEntrySize:]; c.boot != (BootID{}) && bytes.HasPrefix(rest, c.boot.tag()) {
 		h.Names = rest[bootTagSize:]
 	}
-	return h, ok
+	return h, found.Value, ok
 }
 
 // KeepsNames reports whether names are kept besides digests.
 func (c *Cache) KeepsNames() bool { return c.usable() && c.boot != (BootID{}) }
+
+// Names returns the names kept under a key, in memory of their own.
+func (c *Cache) Names(key Digest) []byte {
+	h, _, _ := c.Lookup(key, nil)
+	return h.Names
+}
 
 // StoresNames reports whether the names of an unchanged directory are to be stored. That pays where one boot sees many
 // runs, and is a waste where each run has its own boot; so the first run after a boot leaves it to the second.

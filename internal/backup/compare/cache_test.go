@@ -41,7 +41,7 @@ func TestNamesCountUntilTheNextBoot(t *testing.T) {
 		return m
 	}
 	found := func(m *Cache) []byte {
-		d, ok := m.Lookup(key)
+		d, _, ok := m.Lookup(key, nil)
 		require.True(t, ok)
 		require.Equal(t, memo, d.CacheEntry)
 		return d.Names
@@ -55,6 +55,7 @@ func TestNamesCountUntilTheNextBoot(t *testing.T) {
 	m = open(one)
 	require.True(t, m.StoresNames())
 	require.Equal(t, "names", string(found(m)))
+	require.Equal(t, "names", string(m.Names(key)))
 	m.Discard()
 
 	m = open(two)

@@ -114,22 +114,23 @@ type Dir struct {
 	old      oldTree
 }
 
-// Lookup looks d up in the cache, before its names are read. It returns the names it had.
-func (c *Comparer) Lookup(d *Dir) (names []byte) {
+// Lookup looks d up in the cache, with room for the result, before its names are read. It returns the names it had.
+func (c *Comparer) Lookup(d *Dir, room []byte) (names, larger []byte) {
 	d.lookedUp = true
 	digester := c.digesters.Get().(*Digester)
 	d.key = digester.Key(d.Scanned)
 	c.digesters.Put(digester)
 	if c.Options.Force {
-		return nil
+		return nil, room
 	}
-	if hit, ok := c.Cache.Lookup(d.key); ok {
+	hit, room, ok := c.Cache.Lookup(d.key, room)
+	if ok {
 		d.known, d.cached, d.ref = true, hit.CacheEntry, hit.Ref
 		d.old.root, d.old.start = hit.Tree, hit.Start
-		return hit.Names
+		return hit.Names, room
 	}
 	d.old.find = func() (format.ID, tree.Time, error) { return c.findOld(d) }
-	return nil
+	return nil, room
 }
 
 // Unchanged reports whether the entries of d, which is listed now, are those of its cache entry.
@@ -156,7 +157,7 @@ func (c *Comparer) digest(d *Dir) {
 // Compare sets Clean, or the state of each entry of d.
 func (c *Comparer) Compare(ctx context.Context, d *Dir) error {
 	if !d.lookedUp {
-		c.Lookup(d)
+		c.Lookup(d, nil)
 	}
 	if !d.digested || d.Scanned.Err != nil {
 		c.digest(d)
@@ -407,8 +408,7 @@ func (c *Comparer) Store(d *Dir, subtree Digest, id format.ID) {
 		return
 	}
 	if d.Clean && names == nil {
-		hit, _ := c.Cache.Lookup(d.key)
-		names = hit.Names // a tree below it is new, nothing in it
+		names = c.Cache.Names(d.key) // a tree below it is new, nothing in it
 	}
 	c.Cache.Store(d.key, &CacheEntry{Stat: d.stat, Subtree: subtree, Tree: id}, names)
 }

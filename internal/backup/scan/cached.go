@@ -13,8 +13,8 @@ import (
 // NameCache has what earlier walks found. Several workers call its methods at once, each for another directory.
 type NameCache interface {
 	// Lookup returns the Listing that d had in an earlier walk since the last boot; nil if there is none. It is called
-	// before the names of d are read.
-	Lookup(d *Directory) (listing []byte)
+	// before the names of d are read. The result may be in room, or in a larger buffer, which is returned.
+	Lookup(d *Directory, room []byte) (listing, larger []byte)
 	// Unchanged reports whether the entries of d, names, times and all, are those of an earlier walk. If not, it is called
 	// again when another source of names has given other entries.
 	Unchanged(d *Directory) bool
@@ -28,6 +28,7 @@ type worker struct {
 	disk    *realNames
 	clock   *report.Clock
 	cache   NameCache // nil: none
+	room    []byte    // for Lookup
 	listing []byte    // that Lookup returned
 	writer  listingWriter
 
@@ -78,7 +79,7 @@ func (l *worker) lookup(d *Directory) {
 	if l.cache == nil {
 		return
 	}
-	l.listing = l.cache.Lookup(d)
+	l.listing, l.room = l.cache.Lookup(d, l.room[:0])
 	if len(l.listing) == 0 || !d.FS.Dated {
 		return
 	}

@@ -39,14 +39,14 @@ func newMemory() *memory {
 	return &memory{listings: map[string][]byte{}, entries: map[string]string{}}
 }
 
-func (m *memory) Lookup(d *Directory) []byte {
+func (m *memory) Lookup(d *Directory, buffer []byte) (listed, larger []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	listed := bytes.Clone(m.listings[d.Path()])
+	larger = append(buffer[:0], m.listings[d.Path()]...)
 	if m.onEntry != nil {
-		m.onEntry(d, listed)
+		m.onEntry(d, larger)
 	}
-	return listed
+	return larger, larger
 }
 
 func contents(d *Directory) string {
