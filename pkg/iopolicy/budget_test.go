@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -287,6 +288,7 @@ func TestImpactChangesWhileItRuns(t *testing.T) {
 
 // TestAFlushIsAloneBesideRareReads: however much may be in flight beside others, nothing is in flight beside a flush.
 func TestAFlushIsAloneBesideRareReads(t *testing.T) {
+	testkit.Slow(t)
 	synctest.Test(t, func(t *testing.T) {
 		_, gate, l := budgeted(3, 0.05, iopolicy.SSD, iopolicy.Throttle)
 		l.run(t, 64, 2*time.Second) // until the rate is known
