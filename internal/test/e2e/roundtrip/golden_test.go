@@ -150,6 +150,7 @@ func TestGoldenSlots(t *testing.T) {
 
 // TestGoldenRepositoryGoesOn runs what people do next in each repository: a backup, a forget and a prune.
 func TestGoldenRepositoryGoesOn(t *testing.T) {
+	testkit.Slow(t)
 	if *add != "" {
 		t.Skip("a repository is being written")
 	}
