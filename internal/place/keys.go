@@ -129,8 +129,8 @@ func goneKeys(ctx context.Context, st store.Store, known slotFile, wrong error) 
 		delete(seen, id)
 	}
 	for _, id := range slices.Sorted(maps.Keys(seen)) {
-		wrong = fmt.Errorf("%w; a key is gone, %s: put the file keys/%s back from a copy of the repository", wrong, seen[id],
-			id)
+		wrong = fmt.Errorf("%w; a key is gone, %s: put the file keys/%s back from a copy of the repository, unless it was "+
+			"removed on purpose", wrong, seen[id], id)
 	}
 	return wrong
 }

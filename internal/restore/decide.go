@@ -50,6 +50,7 @@ const (
 	reasonLinked  = "it is there already"
 	reasonKept    = "left as it is"
 	reasonExtra   = "it is not in the snapshot"
+	reasonType    = "something of another type is there"
 )
 
 // close releases the existing file.
@@ -247,7 +248,7 @@ func isSpecial(link func() (string, error), n *tree.Node, st *localfs.Stat) bool
 func reasonDiffers(n *tree.Node, st *localfs.Stat) string {
 	switch {
 	case st.Type != n.Type:
-		return "something of another type is there"
+		return reasonType
 	case n.Type == tree.File && st.Size != n.Size:
 		return "its size differs"
 	case st.Links > max(n.Links, 1):

@@ -22,6 +22,7 @@ type dir struct {
 	scope  uint64    // of inode numbers; changes at a mount point
 
 	state   dirState
+	instead bool // in a dry run: of an object of another type
 	id      identity
 	guarded bool // is an existing repository, or lies in one: nothing in it is replaced
 	shared  bool // other users can change its names during the restore
@@ -109,7 +110,11 @@ func (j *job) finishDir(d *dir) error {
 		return j.withDir(d, func(h *localfs.Dir) error { return j.finishDirIn(h, d) })
 	case d.state == absent:
 		j.count(d, true)
-		j.planned(d.path, create, reasonMissing)
+		if d.instead {
+			j.planned(d.path, replace, reasonType)
+		} else {
+			j.planned(d.path, create, reasonMissing)
+		}
 	}
 	return nil
 }

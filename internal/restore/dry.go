@@ -11,7 +11,7 @@ import (
 type dry struct{ *walker }
 
 func (x dry) directory(_ context.Context, d *dir, a *action) error {
-	d.state = absent
+	d.state, d.instead = absent, a.what == replace
 	x.countOld(d.path, a)
 	if a.what != leave {
 		return nil

@@ -140,7 +140,7 @@ func (j *job) makeLinkName(o *entry) {
 		j.planned(o.path, leave, a.why)
 	default:
 		j.ledger.Objects.Restored.Add(1)
-		j.planned(o.path, create, reasonLink)
+		j.planned(o.path, a.what, reasonLink)
 	}
 	if o.node.Type == tree.File {
 		j.ledger.Bytes.Restored.Add(o.node.Size)

@@ -3,6 +3,7 @@ package sftp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"strconv"
 	"strings"
@@ -91,19 +92,23 @@ func (s *Store) explainDial(ctx context.Context, err error) error {
 	switch {
 	case said("REMOTE HOST IDENTIFICATION HAS CHANGED"):
 		p.What, p.Cause = "the host key of "+host+" has changed", errors.New("known_hosts has another")
-		p.Do = "if the server was set up again, remove the old key with 'ssh-keygen -R'; otherwise another machine " +
-			"may be in between: do not connect"
+		p.Do = "if the server was set up again, remove the old key" + s.do(" with 'ssh-keygen -R "+s.known()+"'",
+			", the line of "+s.known()+", from ~/.ssh/known_hosts") + "; otherwise another machine may be in between: " +
+			"do not connect"
+	case said("Host key revoked"):
+		p.What, p.Cause = "the host key of "+host+" is revoked", errors.New("known_hosts says so")
+		p.Do = "do not connect: ask who runs the server for its new key"
 	case said("Host key verification failed"), said("host key is known"):
 		p.What = "the host key of " + host + " is not known"
-		p.Do = s.do("run "+try+" once, compare the key it shows with that of the server",
+		p.Do = s.advice("run "+try+" once, compare the key it shows with that of the server",
 			"add its line to ~/.ssh/known_hosts, from a machine that knows it")
 	case said("Permission denied"), said("Too many authentication failures"):
 		p.What = host + " does not accept this user"
-		p.Do = s.do("see that "+try+" works without a question (a key in an agent, or named in ~/.ssh/config)",
+		p.Do = s.advice("see that "+try+" works without a question (a key in an agent, or named in ~/.ssh/config)",
 			"name the user in the address, and start an agent or put a key without a passphrase into ~/.ssh")
 	case said("Could not resolve hostname"):
 		p.What, p.Kinds = "there is no host "+host, []error{store.ErrGone}
-		p.Do = s.do("correct its name in the address", "name it as the network does: ~/.ssh/config is not read")
+		p.Do = s.advice("correct its name in the address", "name it as the network does: ~/.ssh/config is not read")
 		return s.temporary(p)
 	case said("Connection refused"):
 		p.What, p.Do, p.Kinds = host+" refuses connections", "see that sshd runs there and the port is right, "+goOn,
@@ -120,12 +125,25 @@ func (s *Store) explainDial(ctx context.Context, err error) error {
 	return p
 }
 
-// do returns the advice for a connection by the ssh program, or that for a machine without it.
+// do returns the words for a connection by the ssh program, or those for a machine without it.
 func (s *Store) do(with, without string) string {
 	if s.own {
-		return without + ", or install the SSH client (openssh-client), " + goOn
+		return without
 	}
-	return with + ", " + goOn
+	return with
+}
+
+// advice ends what do returns.
+func (s *Store) advice(with, without string) string {
+	return s.do(with, without+", or install the SSH client (openssh-client)") + ", " + goOn
+}
+
+// known returns how known_hosts names the server.
+func (s *Store) known() string {
+	if s.target.Port == 0 || s.target.Port == DefaultPort {
+		return s.target.Host
+	}
+	return fmt.Sprintf("[%s]:%d", s.target.Host, s.target.Port)
 }
 
 // login returns the arguments of ssh for a person.
@@ -143,7 +161,7 @@ func (s *Store) login() string {
 // away is that a server does not answer.
 func (s *Store) away(what string, err error) error {
 	return s.temporary(&store.Problem{What: s.target.Host + " " + what, Cause: err,
-		Do: s.do("see that it is up and 'ssh "+s.login()+"' works", "see that it is up"), Kinds: []error{store.ErrGone}})
+		Do: s.advice("see that it is up and 'ssh "+s.login()+"' works", "see that it is up"), Kinds: []error{store.ErrGone}})
 }
 
 // temporary marks a problem as one that may pass, once the server has answered.

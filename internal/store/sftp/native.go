@@ -1,6 +1,7 @@
 package sftp
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -131,9 +132,9 @@ func (n *native) connect(ctx context.Context) (*ssh.Client, error) {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
-	keys := &keyring{folder: filepath.Join(home, ".ssh")}
+	keys := &keyring{folder: filepath.Join(home, ".ssh"), until: time.Now().Add(connecting)}
 	defer keys.close()
-	_ = conn.SetDeadline(time.Now().Add(connecting))
+	_ = conn.SetDeadline(keys.until)
 	c, channels, requests, err := ssh.NewClientConn(conn, addr, &ssh.ClientConfig{
 		User: name, Auth: []ssh.AuthMethod{ssh.PublicKeysCallback(keys.signers)},
 		HostKeyCallback: known, HostKeyAlgorithms: algorithms(known, addr, conn.RemoteAddr()),
@@ -158,7 +159,9 @@ func refused(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	case errors.As(err, &known):
 		return err
-	case errors.As(err, &key) && len(key.Want) > 0, errors.As(err, &revoked):
+	case errors.As(err, &revoked):
+		said = "Host key revoked"
+	case errors.As(err, &key) && len(key.Want) > 0:
 		said = "REMOTE HOST IDENTIFICATION HAS CHANGED"
 	case errors.As(err, &key):
 		said = "Host key verification failed"
@@ -174,19 +177,29 @@ func refused(ctx context.Context, err error) error {
 	return &refusal{said: said, cause: err}
 }
 
-// knownHosts returns what compares host keys with those in files. Some may be missing.
+// knownHosts returns what compares host keys with those in files. Some may be missing. As ssh does, it skips lines that
+// it does not understand, such as those with keys of an old kind.
 func knownHosts(files ...string) (ssh.HostKeyCallback, error) {
-	var there []string
+	good, err := os.CreateTemp("", "tidemark-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _, _ = good.Close(), os.Remove(good.Name()) }()
 	for _, file := range files {
-		_, err := knownhosts.New(file)
-		switch {
-		case err == nil:
-			there = append(there, file)
-		case !errors.Is(err, fs.ErrNotExist):
+		text, err := os.ReadFile(file)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
+		for line := range bytes.Lines(text) {
+			if _, _, _, _, _, err := ssh.ParseKnownHosts(line); err != nil {
+				continue
+			}
+			if _, err := good.Write(append(bytes.TrimSpace(line), '\n')); err != nil {
+				return nil, err
+			}
+		}
 	}
-	return knownhosts.New(there...)
+	return knownhosts.New(good.Name())
 }
 
 // algorithms returns those of the keys that are known of a host: a server with several keys shows another one else.
@@ -212,16 +225,16 @@ func algorithms(known ssh.HostKeyCallback, addr string, remote net.Addr) (names 
 // keyring has the keys of a user.
 type keyring struct {
 	folder string
-	agent  net.Conn // nil: none
+	until  time.Time // when an agent has to have signed
+	agent  net.Conn  // nil: none
 }
 
-// signers returns the keys of the agent, and those in files.
+// listing is how long an agent may take to list its keys.
+const listing = 5 * time.Second
+
+// signers returns the keys in files, and those of the agent. The files come first: a server ends the connection after
+// some keys, and an agent may have many.
 func (k *keyring) signers() (all []ssh.Signer, err error) {
-	if socket := os.Getenv("SSH_AUTH_SOCK"); socket != "" {
-		if k.agent, err = net.Dial("unix", socket); err == nil {
-			all, _ = agent.NewClient(k.agent).Signers()
-		}
-	}
 	for _, name := range []string{"id_ed25519", "id_ecdsa", "id_rsa"} {
 		text, err := os.ReadFile(filepath.Join(k.folder, name))
 		if err != nil {
@@ -231,7 +244,20 @@ func (k *keyring) signers() (all []ssh.Signer, err error) {
 			all = append(all, signer)
 		}
 	}
-	return all, nil
+	socket := os.Getenv("SSH_AUTH_SOCK")
+	if socket == "" {
+		return all, nil
+	}
+	if k.agent, err = net.DialTimeout("unix", socket, listing); err != nil {
+		return all, nil //nolint:nilerr // there may be no agent
+	}
+	_ = k.agent.SetDeadline(time.Now().Add(listing))
+	held, err := agent.NewClient(k.agent).Signers()
+	if err != nil {
+		return all, nil //nolint:nilerr // it is silent, or no agent
+	}
+	_ = k.agent.SetDeadline(k.until)
+	return append(all, held...), nil
 }
 
 func (k *keyring) close() {

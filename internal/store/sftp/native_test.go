@@ -2,6 +2,7 @@ package sftp_test
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/rsa"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
@@ -94,6 +96,58 @@ func TestEachFailureWithoutAProgramSaysWhatToDo(t *testing.T) {
 	}
 }
 
+// TestOddKeysAndHosts: a silent agent, an agent with many keys, and lines of known_hosts that are not understood keep
+// no one out. A revoked host key does.
+func TestOddKeysAndHosts(t *testing.T) {
+	s := sftptest.Start(t)
+	home := s.Home("host")
+	known := filepath.Join(home, ".ssh/known_hosts")
+	right, err := os.ReadFile(known)
+	require.NoError(t, err)
+	odd := "nonsense\nold ssh-dss AAAAB3NzaC1kc3MAAACBAP\n# comment\n\n" + string(right)
+	require.NoError(t, os.WriteFile(known, []byte(odd), 0o600))
+	silent, err := net.Listen("unix", filepath.Join(home, "silent"))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, silent.Close()) }()
+	withoutSSH(t, home)
+	t.Setenv("SSH_AUTH_SOCK", filepath.Join(home, "silent"))
+	begin := time.Now()
+	require.NoError(t, own(t, s, s.Folder).Put(t.Context(), storetest.Names()[2], []byte("x")))
+	require.Less(t, time.Since(begin), 14*time.Second)
+
+	ring := agent.NewKeyring()
+	for range 8 {
+		_, key, err := ed25519.GenerateKey(rand.Reader)
+		require.NoError(t, err)
+		require.NoError(t, ring.Add(agent.AddedKey{PrivateKey: key}))
+	}
+	t.Setenv("SSH_AUTH_SOCK", serve(t, ring))
+	require.NoError(t, own(t, s, s.Folder).Put(t.Context(), storetest.Names()[2], []byte("y")))
+
+	require.NoError(t, os.WriteFile(known, append([]byte("@revoked "), right...), 0o600))
+	_, err = sftp.Open(t.Context(), onAddress(s, s.Folder), sftp.Options{})
+	require.ErrorContains(t, err, "is revoked")
+	require.ErrorIs(t, err, store.ErrDenied)
+}
+
+// serve starts an agent, and returns its socket.
+func serve(t *testing.T, ring agent.Agent) string {
+	at := filepath.Join(t.TempDir(), "agent")
+	socket, err := net.Listen("unix", at)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, socket.Close()) })
+	go func() {
+		for {
+			c, err := socket.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _ = agent.ServeAgent(ring, c) }()
+		}
+	}()
+	return at
+}
+
 // TestARestartIsRiddenOutWithoutAProgram kills the server, with all connections, before each operation.
 func TestARestartIsRiddenOutWithoutAProgram(t *testing.T) {
 	s := sftptest.Start(t)
@@ -123,23 +177,11 @@ func TestAKeyOfAnAgentOpens(t *testing.T) {
 	require.NoError(t, err)
 	ring := agent.NewKeyring()
 	require.NoError(t, ring.Add(agent.AddedKey{PrivateKey: key}))
-	socket, err := net.Listen("unix", filepath.Join(home, "agent"))
-	require.NoError(t, err)
-	defer func() { require.NoError(t, socket.Close()) }()
-	go func() {
-		for {
-			c, err := socket.Accept()
-			if err != nil {
-				return
-			}
-			go func() { _ = agent.ServeAgent(ring, c) }()
-		}
-	}()
 	require.NoError(t, os.Remove(filepath.Join(home, ".ssh/id_ed25519")))
 	withoutSSH(t, home)
 	_, err = sftp.Open(t.Context(), onAddress(s, s.Folder), sftp.Options{})
 	require.ErrorIs(t, err, store.ErrDenied, "no key")
-	t.Setenv("SSH_AUTH_SOCK", filepath.Join(home, "agent"))
+	t.Setenv("SSH_AUTH_SOCK", serve(t, ring))
 	require.NoError(t, own(t, s, s.Folder).Put(t.Context(), storetest.Names()[2], []byte("x")))
 
 	// A server with two keys; known_hosts has the second.

@@ -87,7 +87,7 @@ func (s *Store) Describe(ctx context.Context) (store.Link, error) {
 		return store.Link{}, err
 	}
 	l := store.Link{Protocol: "sftp", Server: s.target.Host, Source: s.target.Host + ":" + s.at(""),
-		What:    "SFTP with " + s.target.Host + " by the ssh program, encrypted (SSH).",
+		What:    "SFTP with " + s.target.Host + s.do(" by the ssh program", " without a program") + ", encrypted (SSH).",
 		Durable: "The server acknowledges flushes of files and of folders.", Conditional: true,
 		Advice: "whether the server's disk flushes cannot be seen from here"}
 	if s.noLinks.Load() {
