@@ -2,7 +2,9 @@ package damage
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -53,8 +55,10 @@ func TestRestoreWithDamagedCache(t *testing.T) {
 			require.NoError(t, err)
 			e.RequireRestored(src)
 			after, err := os.Stat(matches[0])
-			require.NoError(t, err)
-			require.False(t, os.SameFile(before, after))
+			if !errors.Is(err, fs.ErrNotExist) { // dropped, and not made again by a restore whose last look-up found it
+				require.NoError(t, err)
+				require.False(t, os.SameFile(before, after))
+			}
 			e.RequireRestored(src)
 		})
 	}
