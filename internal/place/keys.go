@@ -49,11 +49,11 @@ func (f slotFile) write(id string) {
 // suffices reports whether all slots were read and intact within a day.
 func (f slotFile) suffices() bool {
 	info, err := os.Stat(filepath.Join(filepath.Dir(string(f)), keysSeen))
-	age := time.Duration(0)
-	if err == nil {
-		age = time.Since(info.ModTime())
+	if f == "" || err != nil {
+		return false
 	}
-	return f != "" && err == nil && age >= 0 && age < lookAgain
+	age := time.Since(info.ModTime())
+	return age >= 0 && age < lookAgain
 }
 
 // lookAgain is how often all key slots are read where each takes a round trip, to notice damage. check reads them too.

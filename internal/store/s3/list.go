@@ -234,17 +234,18 @@ func (l *listing) spread(ctx context.Context, left span) (more bool, err error) 
 	return l.span(ctx, rest)
 }
 
-// shares divides what is left of a folder by the first digits of the names.
+// shares divides what is left of a folder by the first digits of the names, behind the last file of the repository:
+// keys of other programs may have any name. A folder without such a file is one share.
 func (l *listing) shares(left span) []span {
 	folder := l.target.key(left.folder) + "/"
-	digits := path.Base(left.after) + "00000000"
+	digits := path.Base(left.last) + "00000000"
 	at, err := strconv.ParseUint(digits[:8], 16, 32)
-	if err != nil {
-		at = 1 << 31 // it is a foreign file
-	}
 	rest := 1<<32 - at
 	count := min(1+uint64(left.keys)*rest/max(at, 1)/share, mostShares)
-	fan := strings.Count(strings.TrimPrefix(left.after, folder), "/")
+	if err != nil || l.folderOf(left.last) != left.folder {
+		count = 1
+	}
+	fan := strings.Count(strings.TrimPrefix(left.last, folder), "/")
 	shares := make([]span, count)
 	after := left.after
 	for i := range shares {

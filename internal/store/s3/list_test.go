@@ -151,6 +151,25 @@ func uneven() (keys []string) {
 	return append(keys, "a/b/leases/8", "a/b/leases/f", "a/b/leases/"+strings.Repeat("f", 64))
 }
 
+// TestFilesOfOthersDisturbNoLongList: the key at which a list is divided is of another program, and behind, before or
+// beside those of the repository.
+func TestFilesOfOthersDisturbNoLongList(t *testing.T) {
+	for _, other := range []string{"zz/00000000", "0", "ff/zzz", "zz.txt", "~"} {
+		for _, place := range []string{"snapshots/", "snapshots/9", "snapshots/0"} {
+			f := s3test.NewFake(t)
+			f.Page = 1000
+			var others []string
+			for i := range 2200 {
+				others = append(others, fmt.Sprintf("a/b/%s-%05d%s", place, i, other))
+			}
+			f.Fill(others...)
+			for _, n := range []int{900, 1999, 6000} {
+				listedIn(t, f, store.Snapshot, hashes(store.Snapshot, n, 64))
+			}
+		}
+	}
+}
+
 // TestAPartOfAListGoesOnAfterAFault: a part that the server refuses for a moment is asked for once more.
 func TestAPartOfAListGoesOnAfterAFault(t *testing.T) {
 	f := s3test.NewFake(t)
