@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"testing"
@@ -289,22 +290,63 @@ func TestDeleteWhoseAnswerWasLost(t *testing.T) {
 	require.ErrorIs(t, st.Delete(t.Context(), name), store.ErrNotExist)
 }
 
-func TestListThatBreaksInTheMiddleIsNotRepeated(t *testing.T) {
+// TestAListThatBreaksOffContinues: each file is yielded once, wherever a list breaks off, and however often.
+func TestAListThatBreaksOffContinues(t *testing.T) {
 	inner := mem.New()
-	require.NoError(t, inner.Put(t.Context(), name, nil))
-	plan := faultstore.Plan{At: 1, Ops: faultstore.List, Effect: faultstore.Unsure, Err: store.ErrTemporary}
-	st := faultstore.Wrap(inner, plan)
-	var got []string
-	for info, err := range retry.Wrap(st, policy).List(t.Context(), store.Pack) {
-		if err != nil {
-			require.ErrorIs(t, err, store.ErrTemporary)
-			got = append(got, "error")
-			continue
-		}
-		got = append(got, info.Name.ID)
+	var all []string
+	for i := range 20 {
+		id := fmt.Sprintf("%064x", i)
+		all = append(all, id)
+		require.NoError(t, inner.Put(t.Context(), store.Name{Kind: store.Pack, ID: id}, nil))
 	}
-	require.Equal(t, []string{"ab", "error"}, got)
-	require.Equal(t, 1, st.Operations())
+	for breaks := range 4 {
+		st := &breakingOff{Store: inner, left: breaks}
+		var got []string
+		for info, err := range retry.Wrap(st, retry.Policy{Attempts: 4}).List(t.Context(), store.Pack) {
+			require.NoError(t, err)
+			got = append(got, info.Name.ID)
+		}
+		require.ElementsMatch(t, all, got, breaks)
+		require.Zero(t, st.left)
+	}
+	failed, st := false, &breakingOff{Store: inner, left: 9}
+	for _, err := range retry.Wrap(st, retry.Policy{Attempts: 4}).List(t.Context(), store.Pack) {
+		failed = failed || errors.Is(err, store.ErrTemporary)
+	}
+	require.True(t, failed, "a part of a list passed for a whole one")
+}
+
+// breakingOff is a store whose lists break off after some files, in another order each time.
+type breakingOff struct {
+	store.Store
+	left int
+}
+
+func (s *breakingOff) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info, error] {
+	return func(yield func(store.Info, error) bool) {
+		var all []store.Info
+		for info, err := range s.Store.List(ctx, kind) {
+			if err != nil {
+				yield(info, err)
+				return
+			}
+			all = append(all, info)
+		}
+		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		if s.left > 0 {
+			s.left--
+			all = append(all[:rand.IntN(len(all))], store.Info{})
+		}
+		for _, info := range all {
+			var err error
+			if info.Name.ID == "" {
+				err = store.ErrTemporary
+			}
+			if !yield(info, err) {
+				return
+			}
+		}
+	}
 }
 
 func TestZeroPolicyTriesOnce(t *testing.T) {

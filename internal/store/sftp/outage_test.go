@@ -28,6 +28,10 @@ import (
 // TestEachFailureSaysWhatToDo has ssh and the server fail in the ways that people meet.
 func TestEachFailureSaysWhatToDo(t *testing.T) {
 	s := sftptest.Start(t)
+	short, err := os.MkdirTemp("", "tm") // a socket's path has at most some 100 bytes
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(short) })
+	t.Setenv("TMPDIR", short)
 	for name, c := range map[string]struct {
 		before, after func()
 		target        sftp.Target
@@ -69,7 +73,7 @@ func TestEachFailureSaysWhatToDo(t *testing.T) {
 			require.NotErrorIs(t, err, store.ErrTemporary, "a mistake at the beginning is reported at once")
 		})
 	}
-	left, err := filepath.Glob(filepath.Join(os.TempDir(), "tidemark-*", "s"))
+	left, err := filepath.Glob(filepath.Join(short, "tidemark-*", "s"))
 	require.NoError(t, err)
 	require.Empty(t, left, "a socket stayed")
 }
