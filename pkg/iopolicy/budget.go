@@ -18,10 +18,10 @@ import (
 // The Watcher counts the rate in gaps, in which no own operation is in flight. A gap follows each slot grant.
 
 const (
-	// depthPart is which part of the mean time between two I/Os of others the device may be busy with what is in flight.
-	depthPart = 0.2
-	// waitPart is the same part of the time that an I/O of others takes.
+	// waitPart is for which part of the time that an I/O of others takes the device may be busy with what is in flight.
 	waitPart = 0.4
+	// pacedPart is the largest part of the time for which others who use the device at a pace of their own are at it.
+	pacedPart = 0.5
 	// leastServed is of how many I/Os of others this time is a mean at least: the kernel counts whole milliseconds.
 	leastServed = 50
 	// mostDepth is the most of these times on solid state, beside rare I/O: a fifth of what a disk with an arm
@@ -50,6 +50,8 @@ const (
 	demandExpiry = int64(time.Second)
 	// shortestGap is the shortest gap in which a rate is measured.
 	shortestGap = time.Millisecond
+	// flushMemory is the memory of the mean wait for flushes, in nanoseconds of device time of slot grants.
+	flushMemory = 2e9
 	// countWithin is for how many periods others may go uncounted while a slot grant does not use up its budget.
 	countWithin = 4
 	// metadataBytes is what a file system reads for one look-up that its cache does not answer: ext4 reads up to 32
@@ -117,6 +119,7 @@ type budget struct {
 	demand   demand
 	trial    trial
 	pace     pace
+	flushes  flushes
 	piece    atomic.Int64 // bytes of the largest operation in a window
 	total    int64        // device time of all slot grants
 	lost     float64      // of total: what others lost, at most
@@ -174,7 +177,20 @@ func (g *Gate) calculated(now int64) float64 {
 
 // harm returns the same, by measurement if that is less. g.mu is held.
 func (g *Gate) harm(now int64) float64 {
-	return min(g.calculated(now), g.budget.trial.bound(now, g.budget.impact))
+	return min(g.calculated(now), g.budget.trial.bound(now, g.budget.impact, g.wait(now)))
+}
+
+// wait returns the part of a grant's time that others lose by waiting for what is in flight, if they use the device at
+// a pace of their own: each for half of its time in the mean. One operation may be in flight that takes longer than
+// depth. It is infinite if they may use the device as fast as it serves them. g.mu is held.
+func (g *Gate) wait(now int64) float64 {
+	d := &g.budget.demand
+	rate, each := d.rate(now), d.each.mean()
+	if busy := rate * each.Seconds(); g.medium != SSD || each == 0 || busy > pacedPart {
+		return math.Inf(1)
+	}
+	ahead := max(float64(g.depth(now)), float64(leastDepth)*g.budget.pace.factor())
+	return rate * (ahead/2 + g.budget.flushes.mean()) / float64(time.Second)
 }
 
 // depth returns for how long the device may be busy with what is in flight. On solid state that is what costs nothing
@@ -189,7 +205,7 @@ func (g *Gate) depth(now int64) int64 {
 	between, each := float64(time.Second)/d.rate(now), float64(d.each.mean())
 	return int64(max(
 		min(g.budget.impact/longestTurn*between, float64(mostDepth)),
-		min(depthPart*between, float64(usualDepth)),
+		min(2*g.budget.impact/longestTurn*between, float64(usualDepth)),
 		min(waitPart*each, float64(c.inflight)),
 		float64(leastDepth)))
 }
@@ -294,6 +310,7 @@ func (g *Gate) exit(grant Grant, n, requests int, reached bool) {
 		g.ledger.Charge(at, g.time(g.slot.claimed))
 	}
 	b.total += part
+	b.flushes.add(part, grant.mark.kind() == Sync)
 	b.lost += float64(part) * g.harm(now)
 	b.used += part
 	b.requests += max(requests, n/leastRequest)
@@ -301,6 +318,27 @@ func (g *Gate) exit(grant Grant, n, requests int, reached bool) {
 		(b.over(allowed, g.span(at), g.medium) || b.uncounted(allowed, g.span(at), now)) {
 		g.slot.spent, b.spentAt, b.granted = true, now, allowed
 	}
+}
+
+// flushes is how long an I/O of others waits for one of ours, in weighted sums over the device time of slot grants.
+type flushes struct{ waits, turns float64 } // ns², ns
+
+// add adds the device time of an operation.
+func (f *flushes) add(part int64, flush bool) {
+	took := float64(part)
+	keep := math.Exp(-took / flushMemory)
+	f.waits, f.turns = keep*f.waits, keep*f.turns+took
+	if flush {
+		f.waits += took * took / 2
+	}
+}
+
+// mean returns the mean of what arrives in slot grants, in nanoseconds.
+func (f *flushes) mean() float64 {
+	if f.turns == 0 {
+		return 0
+	}
+	return f.waits / f.turns
 }
 
 // pace is the duration of operations as a multiple of their estimates when they do not wait for others: the least of
@@ -356,7 +394,8 @@ func (b *budget) advance(now int64) {
 	b.since = now
 }
 
-// beginTurn starts a slot grant of a tier, and reports whether it is larger than nothing. g.mu is held.
+// beginTurn starts a slot grant of a tier, and reports whether it is larger than nothing. A disk with an arm has debts
+// first, since one operation may take longer than a slot grant. g.mu is held.
 func (g *Gate) beginTurn(t Tier, now int64) bool {
 	b := &g.budget
 	if b.impact > 0 {
@@ -366,7 +405,7 @@ func (g *Gate) beginTurn(t Tier, now int64) bool {
 	b.used = min(max(0, b.used-b.granted), largestDebt*g.span(t))
 	b.granted = g.allowed(t, now)
 	b.start, b.spentAt, b.requests = now, never, 0
-	return b.granted > 0
+	return b.granted > 0 && (g.medium == SSD || b.used < b.granted)
 }
 
 // gapEnd returns when the gap after a slot grant is long enough for tier t. g.mu is held.

@@ -133,7 +133,7 @@ func TestSlotGrantFollowsTheRateOfOthers(t *testing.T) {
 		"without a pause":           {20000, iopolicy.Throttle, iopolicy.SSD, 28 * time.Microsecond, 0.035, 0.06, 3},
 		"utility, without a pause":  {20000, iopolicy.Utility, iopolicy.SSD, 28 * time.Microsecond, 0.035, 0.06, 3},
 		"standard, without a pause": {20000, iopolicy.Standard, iopolicy.SSD, 28 * time.Microsecond, 0.035, 0.08, 3},
-		"an arm, without a pause":   {100, iopolicy.Throttle, iopolicy.HDD, 8 * ms, 0.035, 0.09, 1},
+		"an arm, without a pause":   {100, iopolicy.Throttle, iopolicy.HDD, 13 * ms, 0.035, 0.065, 1},
 		"an arm, 3 a second":        {3, iopolicy.Throttle, iopolicy.HDD, 8 * ms, 0.60, 0.85, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -148,8 +148,8 @@ func TestSlotGrantFollowsTheRateOfOthers(t *testing.T) {
 				l.run(t, workers, 2*time.Second) // until the rate is known
 				l.reset()
 				over := time.Second
-				if c.medium == iopolicy.HDD { // few requests, and each takes long
-					over = 4 * time.Second
+				if c.medium == iopolicy.HDD { // few requests, and each takes long; the first of each worker wait for nothing
+					over = 16 * time.Second
 				}
 				l.run(t, workers, over)
 				part := time.Duration(l.busy.Load()).Seconds() / over.Seconds()

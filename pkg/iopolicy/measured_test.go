@@ -136,6 +136,12 @@ func TestMeasuredBesidePacedUse(t *testing.T) {
 					if model.channels > 1 && load != "50 a second" {
 						assert.GreaterOrEqual(t, r.rise, 1.5)
 					}
+					if strings.HasPrefix(load, "1000 ") { // most of the time, and latency stays near that alone
+						assert.GreaterOrEqual(t, r.share, 0.65)
+						if name != "queue" {
+							assert.LessOrEqual(t, r.ctl.others[0].percentile(0.99), 2*r.free.others[0].percentile(0.99))
+						}
+					}
 					if name == "queue" && load == "20000 a second, regular" {
 						return // it has the disk for more than half of the time
 					}
@@ -148,6 +154,36 @@ func TestMeasuredBesidePacedUse(t *testing.T) {
 					assert.LessOrEqual(t, ctl.percentile(0.99), 2*calc.percentile(0.99))
 				})
 			})
+		}
+	}
+}
+
+// TestMeasuredBesideProgramsThatThink: a program that reads and then calculates keeps what max-impact allows, since
+// what is in flight follows its rate, and the job has most of the time, unless one of its requests takes as long as a
+// tenth of the pause.
+func TestMeasuredBesideProgramsThatThink(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	models := flashModels()
+	slowQueue := simQueue()
+	slowQueue.request, slowQueue.kibibyte = 80*us, 5*us
+	models["slow queue"] = slowQueue
+	for name, model := range models {
+		for _, pause := range []time.Duration{200 * us, 400 * us, time.Millisecond, 3 * time.Millisecond} {
+			for _, flushes := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, %v, flushes %v", name, pause, flushes), func(t *testing.T) {
+					t.Parallel()
+					job := reader(iopolicy.Throttle)
+					job.flushes = flushes
+					s := simScene{model: model, others: []simLoad{thinks(pause, 4096)}, job: job}
+					s.long = 24 * time.Second
+					s.harmless(t, 0.05, func(t assert.TestingT, r simResult) {
+						if pause >= time.Millisecond && name != "slow queue" && !flushes {
+							assert.GreaterOrEqual(t, r.share, 0.65)
+						}
+					})
+				})
+			}
 		}
 	}
 }

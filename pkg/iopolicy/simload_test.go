@@ -100,6 +100,22 @@ func discouraged(by, left float64, bytes int) simLoad {
 	}
 }
 
+// thinks is a closed loop of one request, after which it pauses.
+func thinks(pause time.Duration, bytes int) simLoad {
+	return func(d *simDisk) *simUser {
+		u := &simUser{}
+		u.then = func(e simEvent) {
+			if e.since < 0 {
+				d.submit(u, bytes)
+				return
+			}
+			d.timer(u, d.clock+int64(pause))
+		}
+		d.timer(u, 0)
+		return u
+	}
+}
+
 // keepsPace is a closed loop of one request that does so many requests a second, and what it has missed without a
 // pause.
 func keepsPace(perSecond float64, bytes int) simLoad {
@@ -306,6 +322,7 @@ func (r simRun) share(from, until time.Duration) float64 {
 
 // simResult compares a run with others.
 type simResult struct {
+	free           simRun // without the job
 	calc, ctl      simRun
 	keptCalc, kept float64 // of the rate that others have alone: beside the calculated grant, and beside the measured one
 	worst          float64 // kept in the worst second
@@ -323,7 +340,7 @@ func (s simScene) compare(t *testing.T) (r simResult) {
 	}
 	foreground := func(r simRun) []*simUser { return r.others[:steady] }
 	free := s.run(t, alone)
-	r.calc, r.ctl = s.run(t, calculated), s.run(t, measured)
+	r.free, r.calc, r.ctl = free, s.run(t, calculated), s.run(t, measured)
 	solo := rate(foreground(free), warm, s.long)
 	r.keptCalc = rate(foreground(r.calc), warm, s.long) / solo
 	r.kept = rate(foreground(r.ctl), warm, s.long) / solo

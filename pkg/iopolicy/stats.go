@@ -44,7 +44,7 @@ func (g *Gate) impact(now int64) Impact {
 		i.Rate = rate
 	}
 	i.Harm, i.Calculated, i.Inflight = g.harm(now), g.calculated(now), time.Duration(g.depth(now))
-	if bound := b.trial.bound(now, b.impact); !math.IsInf(bound, 1) {
+	if bound := b.trial.bound(now, b.impact, g.wait(now)); !math.IsInf(bound, 1) {
 		i.Measured = bound
 	}
 	for t := Tier(1); t < Tiers; t++ {

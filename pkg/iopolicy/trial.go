@@ -139,10 +139,11 @@ func (e *estimate) deviation() float64 {
 	return math.Sqrt(max(0, e.spread/e.weight-mean*mean))
 }
 
-// bound returns a bound on what others lose of the device time of slot grants.
-func (e *estimate) bound() float64 {
+// bounds returns the least and the most that others lose of the device time of slot grants.
+func (e *estimate) bounds() (least, most float64) {
 	n := e.weight * e.weight / e.square
-	return (e.loss + certainty*e.deviation()/math.Sqrt(n)*e.weight) / e.contrast
+	error := certainty * e.deviation() / math.Sqrt(n) * e.weight
+	return (e.loss - error) / e.contrast, (e.loss + error) / e.contrast
 }
 
 // harmful reports whether recent samples show that others lose more than a part.
@@ -192,13 +193,22 @@ func (t *trial) fell(now int64) {
 	t.record.before = before
 }
 
-// bound returns the measured harm; infinity while it is not known.
-func (t *trial) bound(now int64, impact float64) float64 {
+// bound returns the measured harm, or a lower expected one that the measurement does not exclude; infinity while it is
+// not known.
+func (t *trial) bound(now int64, impact, expected float64) float64 {
 	if !t.rates.enough() || !t.turns.enough() || now-t.record.at > pairExpiry || now < t.record.until {
 		return math.Inf(1)
 	}
 	most := min(largestPart, growth*t.rates.recent.mean)
-	return max(t.rates.bound(), t.turns.bound(), impact/most)
+	harm := 0.0
+	for _, e := range []*estimate{&t.rates, &t.turns} {
+		least, greatest := e.bounds()
+		if least <= expected {
+			greatest = min(greatest, expected)
+		}
+		harm = max(harm, greatest)
+	}
+	return max(harm, impact/most)
 }
 
 // look takes what a look saw. own is the device time of all slot grants so far, and spent reports that the present one
