@@ -19,6 +19,9 @@ func bucketOptions() []Option {
 		{Name: "s3-class", Group: GroupShare, Rare: true, Type: Type{Kind: String},
 			Help: "storage class of packs of file data, such as STANDARD_IA; everything else has the default class of the " +
 				"bucket"},
+		{Name: "s3-lock", Group: GroupShare, Rare: true, Type: Type{Kind: String},
+			Help: "how long the server refuses to remove a version of a stored file, such as governance:30d or " +
+				"compliance:30d; init keeps it in the repository, for all machines"},
 	}
 }
 
@@ -30,10 +33,12 @@ type Bucket struct {
 	TLS         bool
 	CA          string // file with certificates; "": those of the system
 	Class       string // storage class of packs of data; "": the default of the bucket
+	Lock        string // as s3.ParseLock reads it; "": that of the repository
 }
 
 // Bucket returns the settings of the connection to an S3 server.
 func (s *Spec) Bucket() Bucket {
 	return Bucket{Credentials: s.string("s3-credentials"), Region: s.string("s3-region"), Style: s.string("s3-style"),
-		TLS: s.bool("s3-tls"), CA: s.string("s3-ca"), Class: s.string("s3-class")}
+		TLS: s.bool("s3-tls"), CA: s.string("s3-ca"), Class: s.string("s3-class"),
+		Lock: s.string("s3-lock")}
 }

@@ -132,6 +132,10 @@ func (p *Place) bucketOptions(t s3.Target) (s3.Options, error) {
 			return o, fmt.Errorf("read --s3-ca: %w", err)
 		}
 	}
+	var err error
+	if o.Bucket.Lock, err = s3.ParseLock(b.Lock); err != nil {
+		return o, fmt.Errorf("--s3-lock: %w", err)
+	}
 	o.Pass = p.governor.Remote(t.Host())
 	return o, nil
 }

@@ -80,6 +80,12 @@ func (s *Store) refusal(a minio.ErrorResponse) *store.Problem {
 	case "InvalidStorageClass":
 		return &store.Problem{What: host + " does not have the storage class " + s.class,
 			Do: "correct --s3-class", Kinds: []error{store.ErrDenied}}
+	case "ObjectLockConfigurationNotFoundError":
+		return s.lockless()
+	case "InvalidRequest":
+		if strings.Contains(a.Message, "Object Lock") || strings.Contains(a.Message, "ObjectLock") {
+			return s.lockless()
+		}
 	case "QuotaExceeded", "XMinioStorageFull", "InsufficientStorage", "StorageFull", "XMinioAdminBucketQuotaExceeded":
 		return &store.Problem{What: "no space left at " + where,
 			Do:    store.FreeSpace(where) + ", or raise the quota, " + goOn,

@@ -153,6 +153,7 @@ func (s *Store) send(ctx context.Context, name store.Name, data []byte, t tag, o
 	if name.InFan() {
 		opt.StorageClass = s.class
 	}
+	s.lock.set(&opt, name, t.sum)
 	switch only {
 	case "":
 	case free:

@@ -25,6 +25,7 @@ type Bucket struct {
 	Region string // "": us-east-1
 	Style  Style
 	Class  string // storage class of packs of data; "": the default of the bucket
+	Lock   Lock   // zero: that of the repository's config
 }
 
 // Options configures a Store.
@@ -53,7 +54,8 @@ type Store struct {
 	target  Target
 	core    *minio.Core
 	wire    *wire
-	class   string       // of packs of data
+	class   string // of packs of data
+	lock    *lock
 	reached *atomic.Bool // a server has answered, so that failures of the network are temporary
 	lost    *sync.Map    // store.Name to tag: PutNews whose answer was lost
 	read    *sync.Map    // store.Name to []byte: what Stat has read for the Get that follows
@@ -92,17 +94,20 @@ func Open(ctx context.Context, t Target, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrTarget, err)
 	}
-	return &Store{target: t, core: core, wire: w, class: o.Bucket.Class, reached: &atomic.Bool{}, lost: &sync.Map{},
-		read: &sync.Map{}}, nil
+	return &Store{target: t, core: core, wire: w, class: o.Bucket.Class, lock: newLock(o.Bucket.Lock),
+		reached: &atomic.Bool{}, lost: &sync.Map{}, read: &sync.Map{}}, nil
 }
 
-// Create opens the repository at t and checks that the bucket exists.
+// Create opens the repository at t and checks that the bucket exists, and that it can lock objects if it is to.
 func Create(ctx context.Context, t Target, o Options) (*Store, error) {
 	s, err := Open(ctx, t, o)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.findBucket(ctx); err != nil {
+	if err = s.findBucket(ctx); err == nil && o.Bucket.Lock != (Lock{}) {
+		err = s.requireLock(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -258,6 +263,9 @@ func (s *Store) Stat(ctx context.Context, name store.Name) (info store.Info, err
 		var o minio.ObjectInfo
 		if o, err = s.head(ctx, name); err == nil {
 			info, err = s.describe(ctx, name, o)
+		}
+		if err == nil {
+			err = s.lock.learn(name, o)
 		}
 	}
 	if err != nil {

@@ -43,7 +43,7 @@ func (s *Store) Scratch(ctx context.Context,
 	return use(name, func(name string) store.Store {
 		one := *s
 		one.target.Prefix, one.reached, one.lost = s.target.key(name), &atomic.Bool{}, &sync.Map{}
-		one.read = &sync.Map{}
+		one.read, one.lock = &sync.Map{}, newLock(Lock{}) // what is locked could not be removed
 		one.reached.Store(true)
 		return &one
 	})

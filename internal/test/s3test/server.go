@@ -7,11 +7,13 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +21,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/stretchr/testify/require"
 )
 
@@ -36,6 +40,7 @@ const Version = "v1.8.0"
 type Server struct {
 	Addr    string // host:port
 	Folder  string // the buckets
+	past    string // older versions of objects; "": none are kept
 	CA      []byte // its certificate in PEM form
 	t       testing.TB
 	dir     string
@@ -46,6 +51,38 @@ type Server struct {
 
 // Start starts a versitygw with a bucket. It skips the test where there is none, and fails it in CI.
 func Start(t testing.TB) *Server {
+	s := prepare(t)
+	require.NoError(t, os.MkdirAll(filepath.Join(s.Folder, Bucket), 0o700))
+	s.Run()
+	t.Cleanup(s.Kill)
+	return s
+}
+
+// StartLocked is Start with a bucket that keeps versions and locks objects.
+func StartLocked(t testing.TB) *Server {
+	s := prepare(t)
+	s.past = filepath.Join(s.dir, "versions")
+	require.NoError(t, os.MkdirAll(s.Folder, 0o700))
+	require.NoError(t, os.Mkdir(s.past, 0o700))
+	s.Run()
+	t.Cleanup(s.Kill)
+	require.NoError(t, s.Client().MakeBucket(t.Context(), Bucket, minio.MakeBucketOptions{ObjectLocking: true}))
+	return s
+}
+
+// Client returns a client of the server with the keys of the repository, such as an attacker has.
+func (s *Server) Client() *minio.Client {
+	s.t.Helper()
+	roots := x509.NewCertPool()
+	require.True(s.t, roots.AppendCertsFromPEM(s.CA))
+	client, err := minio.New(s.Addr, &minio.Options{Creds: credentials.NewStaticV4(ID, Secret, ""), Secure: true,
+		Region: "us-east-1", Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}})
+	require.NoError(s.t, err)
+	return client
+}
+
+// prepare returns a server that does not run yet.
+func prepare(t testing.TB) *Server {
 	t.Helper()
 	program, err := exec.LookPath("versitygw")
 	if err != nil {
@@ -57,10 +94,7 @@ func Start(t testing.TB) *Server {
 	}
 	s := &Server{t: t, dir: t.TempDir(), Addr: freeAddress(t), program: program}
 	s.Folder = filepath.Join(s.dir, "buckets")
-	require.NoError(t, os.MkdirAll(filepath.Join(s.Folder, Bucket), 0o700))
 	s.certificate()
-	s.Run()
-	t.Cleanup(s.Kill)
 	return s
 }
 
@@ -118,7 +152,11 @@ func (s *Server) Run() {
 	s.t.Helper()
 	s.said.Reset()
 	s.run = exec.Command(s.program, "--access", ID, "--secret", Secret, "--port", s.Addr, "--cert", s.CAFile(),
-		"--key", filepath.Join(s.dir, "key.pem"), "--quiet", "--keep-alive", "posix", s.Folder)
+		"--key", filepath.Join(s.dir, "key.pem"), "--quiet", "--keep-alive", "posix")
+	if s.past != "" {
+		s.run.Args = append(s.run.Args, "--versioning-dir", s.past)
+	}
+	s.run.Args = append(s.run.Args, s.Folder)
 	s.run.Stdout, s.run.Stderr = &s.said, &s.said
 	require.NoError(s.t, s.run.Start())
 	for range 300 {

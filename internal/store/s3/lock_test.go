@@ -1,0 +1,128 @@
+package s3_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/s3"
+	"github.com/tidemark-backup/tidemark/internal/test/s3test"
+)
+
+// locked opens a prefix on a real server with a lock.
+func locked(t *testing.T, s *s3test.Server, prefix string, l s3.Lock) *s3.Store {
+	t.Helper()
+	st, err := s3.Create(t.Context(), s3.Target{Endpoint: s.Addr, Bucket: s3test.Bucket, Prefix: prefix},
+		s3.Options{Keys: keys(), CA: s.CA, Bucket: s3.Bucket{Lock: l}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, st.Close()) })
+	return st
+}
+
+func TestLocksAreReadAsTheyAreWritten(t *testing.T) {
+	for _, text := range []string{"governance:30d", "compliance:1d", "compliance:1h0m0s"} {
+		l, err := s3.ParseLock(text)
+		require.NoError(t, err)
+		require.Equal(t, text, l.String())
+	}
+	for _, text := range []string{"30d", "governance", "governance:", "compliance:0d", "compliance:-1h", "hold:3d",
+		"compliance:99999d"} {
+		_, err := s3.ParseLock(text)
+		require.ErrorIs(t, err, s3.ErrLock, text)
+	}
+}
+
+// TestEverythingButLeasesAndMarksIsLocked reads back what the server keeps.
+func TestEverythingButLeasesAndMarksIsLocked(t *testing.T) {
+	server := s3test.StartLocked(t)
+	client := server.Client()
+	for _, mode := range []string{"governance", "compliance"} {
+		st := locked(t, server, mode, s3.Lock{Mode: mode, Term: time.Hour})
+		before := st.Requests().Total()
+		names := fill(t, st)
+		for _, name := range names {
+			key := mode + "/" + name.Path()
+			o, err := client.StatObject(t.Context(), s3test.Bucket, key, minio.StatObjectOptions{})
+			require.NoError(t, err)
+			removed := client.RemoveObject(t.Context(), s3test.Bucket, key,
+				minio.RemoveObjectOptions{VersionID: o.VersionID})
+			if name.Kind == store.Lease || name.Kind == store.Mark {
+				require.NoError(t, removed, "%s", name)
+				continue
+			}
+			require.Equal(t, strings.ToUpper(mode), o.Metadata.Get("X-Amz-Object-Lock-Mode"), "%s", name)
+			until, err := time.Parse(time.RFC3339, o.Metadata.Get("X-Amz-Object-Lock-Retain-Until-Date"))
+			require.NoError(t, err)
+			require.WithinDuration(t, time.Now().Add(time.Hour), until, time.Minute)
+			require.Equal(t, minio.AccessDenied, minio.ToErrorResponse(removed).Code, "%s", name)
+
+		}
+		require.EqualValues(t, len(names), st.Requests().Total()-before, "one request for each file")
+	}
+}
+
+// TestTheConfigHasTheLock: a machine that opens the repository locks what it stores, without an option. What it stores
+// for a test of the target is not locked.
+func TestTheConfigHasTheLock(t *testing.T) {
+	server := s3test.StartLocked(t)
+	l := s3.Lock{Mode: "compliance", Term: 48 * time.Hour}
+	require.NoError(t, locked(t, server, "p", l).Put(t.Context(), store.Name{Kind: store.Config}, []byte("x")))
+	st := locked(t, server, "p", s3.Lock{})
+	until := func(key string) string {
+		o, err := server.Client().StatObject(t.Context(), s3test.Bucket, key, minio.StatObjectOptions{})
+		require.NoError(t, err)
+		return o.Metadata.Get("X-Amz-Object-Lock-Retain-Until-Date")
+	}
+	pack := store.Name{Kind: store.Pack, ID: "a0"}
+	require.NoError(t, st.Put(t.Context(), pack, []byte("x")))
+	require.Empty(t, until("p/"+pack.Path()), "the config was not read")
+	_, err := st.Stat(t.Context(), store.Name{Kind: store.Config})
+	require.NoError(t, err)
+	require.NoError(t, st.Put(t.Context(), pack, []byte("x")))
+	at, err := time.Parse(time.RFC3339, until("p/"+pack.Path()))
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now().Add(l.Term), at, time.Minute)
+	require.NoError(t, st.Scratch(t.Context(), func(name string, open func(string) store.Store) error {
+		require.NoError(t, open(name).Put(t.Context(), pack, []byte("x")))
+		require.Empty(t, until("p/"+name+"/"+pack.Path()))
+		return nil
+	}))
+}
+
+func TestABucketWithoutLocksIsReported(t *testing.T) {
+	server := s3test.Start(t)
+	at := s3.Target{Endpoint: server.Addr, Bucket: s3test.Bucket, Prefix: "p"}
+	o := s3.Options{Keys: keys(), CA: server.CA, Bucket: s3.Bucket{Lock: s3.Lock{Mode: "governance", Term: time.Hour}}}
+	_, err := s3.Create(t.Context(), at, o)
+	require.ErrorIs(t, err, store.ErrDenied)
+	require.ErrorContains(t, err, "has no object lock")
+	st, err := s3.Open(t.Context(), at, o)
+	require.NoError(t, err)
+	err = st.Put(t.Context(), store.Name{Kind: store.Pack, ID: "a0"}, []byte("x"))
+	require.ErrorContains(t, err, "has no object lock")
+}
+
+// TestWithoutALockARequestIsAsBefore compares the headers that a fake server gets.
+func TestWithoutALockARequestIsAsBefore(t *testing.T) {
+	f := s3test.NewFake(t)
+	for _, l := range []s3.Lock{{}, {Mode: "governance", Term: time.Hour}} {
+		st, err := s3.Open(t.Context(), s3.Target{Endpoint: f.Addr, Bucket: s3test.Bucket},
+			s3.Options{Keys: keys(), Plain: true, Bucket: s3.Bucket{Lock: l}})
+		require.NoError(t, err)
+		var seen http.Header
+		f.Faults(func(r *http.Request) s3test.Fault {
+			seen = r.Header.Clone()
+			return s3test.Fault{}
+		})
+		require.NoError(t, st.Put(t.Context(), store.Name{Kind: store.Pack, ID: "a0"}, []byte("x")))
+		for _, name := range []string{"X-Amz-Object-Lock-Mode", "X-Amz-Object-Lock-Retain-Until-Date",
+			"X-Amz-Checksum-Sha256"} {
+			require.Equal(t, l == s3.Lock{}, seen.Get(name) == "", name)
+		}
+	}
+}
