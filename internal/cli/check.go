@@ -86,6 +86,7 @@ stores what it needs of them again. 'tidemark repair' handles the rest.`,
 	c.Flags().BoolVar(&f.withoutKey, "without-key", false,
 		"compare stored files with the hashes in their names; needs no key")
 	c.Flags().IntVar(&f.parallel, "parallel", 0, "stored files checked at the same time; default 4")
+	a.pastFlag(c)
 	return c
 }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -100,6 +101,7 @@ type app struct {
 	devices  *device.Finder     // devices seen in this run
 	ballast  *sysinfo.Ballast   // must stay reachable: see sysinfo.LimitHeap
 	hinted   bool               // hintVariables has printed
+	before   time.Time          // of --as-of; zero: the repository as it is
 
 	// Of the commands of IBM's client.
 	returnCodes bool // exit codes and reports are those of IBM's client

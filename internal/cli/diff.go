@@ -64,6 +64,7 @@ and tree is counted once (after deduplication), before compression. Else it is t
 	c.Flags().BoolVar(&f.metadata, "metadata", false,
 		"also show objects that differ only in owner, mode, times or attributes")
 	c.Flags().BoolVar(&f.readData, "read-data", false, "read the files on this machine to compare their content")
+	a.pastFlag(c)
 	return c
 }
 

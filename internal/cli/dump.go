@@ -87,6 +87,7 @@ The file of --target is replaced when the output is complete; until then it stay
 	filter.register(c.Flags())
 	c.Flags().StringVarP(&archive, "archive", "a", "tar", "archive format of a directory: tar or zip")
 	c.Flags().StringVarP(&target, "target", "t", "", "write to this file instead of standard output")
+	a.pastFlag(c)
 	return c
 }
 

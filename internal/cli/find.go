@@ -83,6 +83,7 @@ number of names.`,
 	}, func(ctx context.Context, args []string) error { return a.find(ctx, f, args) }, options.GroupPolicy)
 	f.register(c.Flags())
 	complete(c, "snapshot", a.snapshotArgs(-1))
+	a.pastFlag(c)
 	return c
 }
 

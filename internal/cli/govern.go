@@ -22,12 +22,16 @@ func (a *app) use(spec *options.Spec) {
 	if a.returnCodes {
 		spec = spec.WithFullReport()
 	}
+	if !a.before.IsZero() {
+		spec = spec.WithoutCache() // which is of today
+	}
 	a.spec = spec
 	note := func(text string) { a.print.Note(text) }
 	if a.place == nil {
 		a.place = place.New(place.Config{Env: a.Env, Devices: a.devices, Terminal: a.Err, Note: note, Warn: a.warnAlways,
 			Show: func(text string) { a.print.Show(text) }})
 	}
+	a.place.Before = a.before
 	io := spec.IO()
 	a.governor = governor.New(governor.Config{Policy: io.Choose(options.Attended), ByKernel: io.ByKernel, Note: note,
 		Open: a.place.OpenGates})

@@ -64,5 +64,6 @@ lists their subdirectories too; for a snapshot without a directory that is all t
 	c.Flags().BoolVarP(&long, "long", "l", false, "show mode, owners, size and time")
 	c.Flags().BoolVarP(&recursive, "recursive", "R", false, "list subdirectories too")
 	c.Flags().BoolVar(&exact, "bytes", false, "with --long: show exact sizes in bytes")
+	a.pastFlag(c)
 	return c
 }

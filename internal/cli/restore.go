@@ -114,6 +114,7 @@ at the end, and for each object with --verbose.`,
 	}
 	f.register(c.Flags())
 	complete(c, "overwrite", oneOf("always", "if-changed", "if-newer", "never"))
+	a.pastFlag(c)
 	return c
 }
 

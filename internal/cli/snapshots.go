@@ -74,6 +74,7 @@ A snapshot that is dated in the future, since a clock was wrong, counts as of it
 	c.Flags().BoolVar(&forgotten, "forgotten", false,
 		"list forgotten ones, which 'tidemark forget --undo ID' brings back until a prune removes their data")
 	c.Flags().BoolVarP(&compact, "compact", "c", false, "omit paths and sizes")
+	a.pastFlag(c)
 	return c
 }
 

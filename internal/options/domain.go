@@ -54,6 +54,13 @@ func (s *Spec) WithFullReport() *Spec {
 	return other
 }
 
+// WithoutCache returns the options with NOCACHE yes.
+func (s *Spec) WithoutCache() *Spec {
+	other := s.clone()
+	other.settings["no-cache"] = []setting{{value: true, origin: "default"}}
+	return other
+}
+
 // clone returns a copy with its own settings and statements.
 func (s *Spec) clone() *Spec {
 	other := *s

@@ -26,7 +26,7 @@ import (
 func (p *Place) Access(at location.Location) location.Access {
 	access := location.Access{Connect: p.connect, Share: p.shareOptions, Bucket: p.bucketOptions, SSH: p.sshOptions,
 		Observe: p.observeReads, Retry: p.noteRetry,
-		Back: func() { p.noteBack("the target") }, Limit: p.limiter}
+		Back: func() { p.noteBack("the target") }, Limit: p.limiter, Before: p.Before}
 	if !at.OnServer() {
 		access.Gate = p.governor.Gate(nil, at.Folder)
 	}

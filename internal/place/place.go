@@ -9,6 +9,7 @@ package place
 
 import (
 	"slices"
+	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/governor"
 	"github.com/tidemark-backup/tidemark/internal/machinestate"
@@ -42,6 +43,7 @@ type Place struct {
 	Intake  report.Intake // what is read from the repository
 	Sources []string      // of a backup; set before the first gate is needed
 	Uploads int           // of a backup, at once; 0: not known
+	Before  time.Time     // the repository is read as it was before this time; zero: as it is
 	Frames  int           // bytes of opened frames that the repository keeps; 0: as usual
 
 	cfg      Config

@@ -86,6 +86,9 @@ func (b bucket) dial(ctx context.Context, a Access, create bool) (store.Remote, 
 	if err != nil {
 		return nil, err
 	}
+	if !a.Before.IsZero() {
+		return opened(s3.OpenBefore(ctx, b.Target, o, a.Before))
+	}
 	return opened(pick(create, s3.Create, s3.Open)(ctx, b.Target, o))
 }
 

@@ -2,9 +2,11 @@ package location_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/location"
 )
 
@@ -41,4 +43,14 @@ func TestADiskIsPartOfALocation(t *testing.T) {
 	plain, err := location.Parse("label=x/y")
 	require.NoError(t, err)
 	require.Zero(t, plain.Disk, "only capitals name a disk, as in fstab")
+}
+
+func TestOnlyABucketHasAPast(t *testing.T) {
+	for _, text := range []string{t.TempDir(), "smb://me@nas/backup", "sftp://nas/backup"} {
+		at, err := location.Parse(text)
+		require.NoError(t, err)
+		_, err = at.Open(t.Context(), location.Access{Before: time.Now()})
+		require.ErrorContains(t, err, "only a bucket with versions")
+		require.ErrorIs(t, err, store.ErrDenied)
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -161,6 +162,8 @@ type Access struct {
 	Share   func(smb.Target) smb.Options
 	Bucket  func(s3.Target) (s3.Options, error)
 	SSH     func(sftp.Target) sftp.Options
+	// Before opens the store as it was before a time, and for reading only; zero: as it is.
+	Before time.Time
 }
 
 // Open opens the store at l; store.ErrNotExist: there is none.
@@ -178,6 +181,10 @@ func (l Location) Create(ctx context.Context, a Access) (store.Store, error) {
 func (l Location) begin(ctx context.Context, a Access, create bool) (store.Store, error) {
 	var st store.Store
 	var err error
+	if _, ok := l.Address.(bucket); !ok && !a.Before.IsZero() {
+		return nil, &store.Problem{What: l.String() + " has no past, which only a bucket with versions has",
+			Do: "leave out --as-of", Kinds: []error{store.ErrDenied}}
+	}
 	if l.OnServer() {
 		st, err = a.Connect(func() (store.Remote, error) { return l.Address.dial(ctx, a, create) })
 	} else {

@@ -126,3 +126,71 @@ func TestWithoutALockARequestIsAsBefore(t *testing.T) {
 		}
 	}
 }
+
+// TestThePastIsReadByVersions asks for the state before and after each change.
+func TestThePastIsReadByVersions(t *testing.T) {
+	server := s3test.StartLocked(t)
+	st := locked(t, server, "p", s3.Lock{Mode: "governance", Term: time.Hour})
+	pack, trees := store.Name{Kind: store.Pack, ID: "a0"}, store.Name{Kind: store.Pack, ID: "a1"}
+	key := store.Name{Kind: store.Key, ID: "ab"}
+	var times []time.Time
+	step := func(changes ...error) {
+		for _, err := range changes {
+			require.NoError(t, err)
+		}
+		next := time.Now().Truncate(time.Second).Add(time.Second)
+		require.NoError(t, store.Sleep(t.Context(), time.Until(next)))
+		times = append(times, next)
+	}
+	ctx := t.Context()
+	step(st.Put(ctx, pack, []byte("one")), st.Put(ctx, store.Name{Kind: store.Config}, []byte("c")))
+	step(st.Put(ctx, pack, []byte("second")), st.Put(ctx, key, []byte("k")))
+	step(st.Delete(ctx, pack), st.Put(ctx, trees, []byte("t")), st.Put(ctx, store.Name{Kind: store.Lease, ID: "ab"}, nil))
+	step(st.Put(ctx, pack, []byte("again")), st.Delete(ctx, key))
+	o := s3.Options{Keys: keys(), CA: server.CA}
+	at := s3.Target{Endpoint: server.Addr, Bucket: s3test.Bucket, Prefix: "p"}
+	for i, want := range []struct {
+		pack  string
+		names []store.Name
+	}{{"one", []store.Name{pack}}, {"second", []store.Name{pack, key}}, {"", []store.Name{trees, key}},
+		{"again", []store.Name{pack, trees}}} {
+		past, err := s3.OpenBefore(ctx, at, o, times[i])
+		require.NoError(t, err)
+		var found []store.Name
+		for kind := range store.Kinds() {
+			for info, err := range past.List(ctx, kind) {
+				require.NoError(t, err)
+				found = append(found, info.Name)
+			}
+		}
+		require.ElementsMatch(t, append(want.names, store.Name{Kind: store.Config}), found, "step %d", i)
+		data := make([]byte, len(want.pack))
+		if err = past.Get(ctx, pack, 0, data); want.pack == "" {
+			require.ErrorIs(t, err, store.ErrNotExist)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, want.pack, string(data))
+		info, err := past.Stat(ctx, pack)
+		require.NoError(t, err)
+		require.EqualValues(t, len(want.pack), info.Size)
+		require.ErrorIs(t, past.Get(ctx, pack, 1, data), store.ErrShort)
+		for _, err := range []error{past.Put(ctx, pack, nil), past.Delete(ctx, pack), past.Fence(ctx, pack)} {
+			require.ErrorContains(t, err, "cannot be changed")
+		}
+		_, err = past.PutNew(ctx, key, nil)
+		require.ErrorContains(t, err, "cannot be changed")
+	}
+}
+
+func TestABucketWithoutVersionsHasNoPast(t *testing.T) {
+	server := s3test.Start(t)
+	_, err := s3.OpenBefore(t.Context(), s3.Target{Endpoint: server.Addr, Bucket: s3test.Bucket},
+		s3.Options{Keys: keys(), CA: server.CA}, time.Now())
+	require.ErrorContains(t, err, "keeps no older versions")
+	server = s3test.StartLocked(t)
+	require.NoError(t, server.Client().MakeBucket(t.Context(), "plain", minio.MakeBucketOptions{}))
+	_, err = s3.OpenBefore(t.Context(), s3.Target{Endpoint: server.Addr, Bucket: "plain"},
+		s3.Options{Keys: keys(), CA: server.CA}, time.Now())
+	require.ErrorContains(t, err, "keeps no older versions")
+}

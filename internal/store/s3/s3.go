@@ -198,7 +198,7 @@ func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) e
 	case off > math.MaxInt64-int64(len(p)):
 		err = fmt.Errorf("%w: no file reaches to %d bytes from %d", store.ErrShort, len(p), off)
 	default:
-		err = s.get(ctx, name, off, p)
+		err = s.get(ctx, name, "", off, p)
 	}
 	if err != nil {
 		return fmt.Errorf("get %s: %w", name, err)
@@ -206,13 +206,14 @@ func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) e
 	return nil
 }
 
-func (s *Store) get(ctx context.Context, name store.Name, off int64, p []byte) error {
+// get reads a range of a version; "": the current one.
+func (s *Store) get(ctx context.Context, name store.Name, version string, off int64, p []byte) error {
 	if !store.ConnectedSince(ctx).IsZero() {
 		s.wire.base.CloseIdleConnections() // the request gets a new one
 	}
 	watch, alive, stop := watched(ctx)
 	defer stop()
-	var opt minio.GetObjectOptions
+	opt := minio.GetObjectOptions{VersionID: version}
 	if err := opt.SetRange(off, off+int64(len(p))-1); err != nil {
 		return err
 	}
