@@ -87,7 +87,10 @@ Backups may run at the same time, on this machine and on others. Unused data is 
 it if no other process is writing to the repository; otherwise a later run does, once every backup that started before
 the mark has ended. A backup that died counts as ended after 45 minutes.
 
-If any data that a snapshot needs is missing or damaged, nothing is deleted.`,
+If any data that a snapshot needs is missing or damaged, nothing is deleted.
+
+Where the server locks files (--s3-lock), prune extends the locks of all that stay, when half of their term is over.
+What it deletes stays as an older version until its lock ends.`,
 		Example: `  tidemark prune --dry-run
   tidemark prune --max-unused 10%`,
 	}, func(ctx context.Context, _ []string) error {
@@ -117,6 +120,11 @@ func (a *app) pruneOpen(ctx context.Context, r *repo.Repository, f *pruneFlags) 
 	defer a.publish(ctx, "prune", nil, l)()
 	stop := a.print.Watch(ctx, l)
 	res, err := prune.Run(ctx, r, opt)
+	if ctx.Err() == nil {
+		var failed error
+		res.Extended, failed = a.extendLocks(ctx, r, f.dryRun)
+		err = errors.Join(err, failed)
+	}
 	stop()
 	if err == nil || res.Before.Packs > 0 && ctx.Err() == nil {
 		err = errors.Join(err, a.print.Print(&output.Pruned{Ledger: l, Result: res, DryRun: f.dryRun,

@@ -41,6 +41,7 @@ type Counts struct {
 	Revived   uint64 `json:"packs_revived"`     // marked but needed
 	Damaged   uint64 `json:"packs_damaged"`     // unreadable, kept
 	Unused    uint64 `json:"bytes_unused"`      // unused data in packs that stay
+	Extended  uint64 `json:"locks_extended"`    // files that stay locked for longer, one request for each
 }
 
 // Kept is the packs of the beginning that still exist.

@@ -100,6 +100,9 @@ func (p *Pruned) facts() []string {
 		facts = append(facts, fmt.Sprintf("%s %s unused, in packs that are partly needed (--max-unused %s)",
 			p.verb("kept:", "would be kept:"), human.Size(r.Unused), p.Allows))
 	}
+	if r.Extended > 0 {
+		facts = append(facts, fmt.Sprintf("locks extended: %s, one request for each", p.extended()))
+	}
 	return append(facts, p.waiting()...)
 }
 
@@ -131,6 +134,14 @@ func (p *Pruned) writeSums(w *show.Page, t *report.Totals) {
 		line("to be removed", amount(r.Pending))
 	}
 	line("unused and kept", human.Size(r.Unused))
+	if r.Extended > 0 {
+		line("locks extended", p.extended()+", one request for each")
+	}
+}
+
+// extended says how many locks are extended. A dry run counts files that the prune would remove.
+func (p *Pruned) extended() string {
+	return p.verb("", "at most ") + human.Plural(p.Result.Extended, "file")
 }
 
 // waiting says what is left for a later prune, and why.

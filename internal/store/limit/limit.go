@@ -219,6 +219,9 @@ func (s *Store) Unfenced(ctx context.Context, name store.Name) (time.Time, error
 	return store.Unfenced(ctx, s.inner, name) //nolint:wrapcheck // a decorator adds nothing
 }
 
+// Lock returns that of the inner store.
+func (s *Store) Lock() *store.Lock { return store.LockOf(s.inner) }
+
 // Location passes on to the inner store.
 func (s *Store) Location() string { return s.inner.Location() }
 

@@ -160,6 +160,20 @@ func (s *Store) Unfenced(ctx context.Context, name store.Name) (time.Time, error
 	return at, err //nolint:wrapcheck // a decorator adds nothing
 }
 
+// Lock passes on to the inner store. An extension counts as a Put.
+func (s *Store) Lock() *store.Lock {
+	inner := store.LockOf(s.inner)
+	if inner == nil {
+		return nil
+	}
+	return &store.Lock{Term: inner.Term, Extend: func(ctx context.Context, name store.Name) error {
+		end := s.begin(ctx, Put, name)
+		err := inner.Extend(ctx, name)
+		end(0, err)
+		return err
+	}}
+}
+
 // Location passes on to the inner store.
 func (s *Store) Location() string { return s.inner.Location() }
 

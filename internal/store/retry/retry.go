@@ -78,6 +78,17 @@ func (s *Store) Unfenced(ctx context.Context, name store.Name) (at time.Time, er
 	return at, err
 }
 
+// Lock repeats extensions.
+func (s *Store) Lock() *store.Lock {
+	inner := store.LockOf(s.inner)
+	if inner == nil {
+		return nil
+	}
+	return &store.Lock{Term: inner.Term, Extend: func(ctx context.Context, name store.Name) error {
+		return s.do(ctx, "extend the lock of", name.Path, func(int) error { return inner.Extend(ctx, name) })
+	}}
+}
+
 // Get repeats the whole range.
 func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
 	return s.do(ctx, "get", name.Path, func(int) error { return s.inner.Get(ctx, name, off, p) })

@@ -87,13 +87,10 @@ func (k *lock) learn(name store.Name, o minio.ObjectInfo) error {
 	return nil
 }
 
-// locks reports whether files of a kind are locked. Leases and marks come and go.
-func locks(kind store.Kind) bool { return kind != store.Lease && kind != store.Mark }
-
 // set adds the lock to a put of data with the SHA-256 sum.
 func (k *lock) set(opt *minio.PutObjectOptions, name store.Name, sum [sha256.Size]byte) {
 	l := *k.current.Load()
-	if l.Mode == "" || !locks(name.Kind) {
+	if l.Mode == "" || !name.Kind.Locked() {
 		return
 	}
 	opt.Mode, opt.RetainUntilDate = l.mode(), time.Now().Add(l.Term)
@@ -101,6 +98,42 @@ func (k *lock) set(opt *minio.PutObjectOptions, name store.Name, sum [sha256.Siz
 	if name.Kind == store.Config {
 		opt.UserMetadata[lockKey] = l.String()
 	}
+}
+
+// Lock returns the lock of new files; nil: they have none.
+func (s *Store) Lock() *store.Lock {
+	l := *s.lock.current.Load()
+	if l.Mode == "" {
+		return nil
+	}
+	return &store.Lock{Term: l.Term, Extend: func(ctx context.Context, name store.Name) error {
+		err := admit(ctx, name)
+		if err == nil {
+			err = s.extend(ctx, name, l)
+		}
+		if err != nil {
+			return fmt.Errorf("extend the lock of %s: %w", name, err)
+		}
+		return nil
+	}}
+}
+
+// extend locks the current version of a file from now on. A server refuses to shorten a lock.
+func (s *Store) extend(ctx context.Context, name store.Name, l Lock) error {
+	watch, _, stop := watched(ctx)
+	defer stop()
+	mode, until := l.mode(), time.Now().Add(l.Term).UTC().Truncate(time.Second)
+	err := s.explain(ctx, s.core.PutObjectRetention(watch, s.target.Bucket, s.path(name),
+		minio.PutObjectRetentionOptions{Mode: &mode, RetainUntilDate: &until}))
+	if !errors.Is(err, store.ErrDenied) {
+		return err
+	}
+	o, failed := s.head(ctx, name)
+	there, bad := time.Parse(time.RFC3339, o.Metadata.Get("X-Amz-Object-Lock-Retain-Until-Date"))
+	if failed == nil && bad == nil && !there.Before(until) {
+		return nil
+	}
+	return err
 }
 
 // requireLock returns an error if the bucket cannot lock objects.

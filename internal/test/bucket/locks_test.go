@@ -1,0 +1,177 @@
+package bucket
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/prune"
+	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/limit"
+	"github.com/tidemark-backup/tidemark/internal/store/meter"
+	"github.com/tidemark-backup/tidemark/internal/store/retry"
+	"github.com/tidemark-backup/tidemark/internal/store/s3"
+	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
+	"github.com/tidemark-backup/tidemark/internal/test/s3test"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
+)
+
+// ends returns until when each current version is locked, by its key.
+func ends(t *testing.T, client *minio.Client) map[string]time.Time {
+	all := make(map[string]time.Time)
+	for o := range client.ListObjectsIter(t.Context(), s3test.Bucket, minio.ListObjectsOptions{Recursive: true}) {
+		require.NoError(t, o.Err)
+		o, err := client.StatObject(t.Context(), s3test.Bucket, o.Key, minio.StatObjectOptions{})
+		require.NoError(t, err)
+		if text := o.Metadata.Get("X-Amz-Object-Lock-Retain-Until-Date"); text != "" {
+			all[o.Key], err = time.Parse(time.RFC3339, text)
+			require.NoError(t, err)
+		}
+	}
+	return all
+}
+
+// interrupted is a store whose locks cannot be extended after some files.
+type interrupted struct {
+	store.Store
+	after atomic.Int64
+}
+
+func (i *interrupted) Lock() *store.Lock {
+	inner := store.LockOf(i.Store)
+	return &store.Lock{Term: inner.Term, Extend: func(ctx context.Context, name store.Name) error {
+		if i.after.Add(-1) < 0 {
+			return errors.New("killed")
+		}
+		return inner.Extend(ctx, name)
+	}}
+}
+
+// TestPruneExtendsTheLocksOfWhatStays: one request for each file, when half of the term has passed.
+func TestPruneExtendsTheLocksOfWhatStays(t *testing.T) {
+	server := s3test.StartLocked(t)
+	keys := s3.Keys{Env: func(name string) (string, bool) {
+		value, ok := map[string]string{"AWS_ACCESS_KEY_ID": s3test.ID, "AWS_SECRET_ACCESS_KEY": s3test.Secret}[name]
+		return value, ok
+	}}
+	open := func(l s3.Lock) *s3.Store {
+		remote, err := s3.Create(t.Context(), s3.Target{Endpoint: server.Addr, Bucket: s3test.Bucket, Prefix: "p"},
+			s3.Options{Keys: keys, CA: server.CA, Bucket: s3.Bucket{Lock: l}})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, remote.Close()) })
+		return remote
+	}
+	const term = time.Hour
+	remote := open(s3.Lock{Mode: "governance", Term: term})
+	through := &interrupted{Store: retry.Wrap(meter.Wrap(limit.Wrap(remote, nil), new(meter.Counters).Observe),
+		retry.DefaultPolicy())}
+	through.after.Store(1000)
+	e := kit.NewEngine(t, through)
+	src := filepath.Join(testkit.RamDir(t), "src")
+	require.NoError(t, os.MkdirAll(src, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(src, "a"), []byte("some text"), 0o600))
+	_, _, err := e.Backup(e.Job(src))
+	require.NoError(t, err)
+	extend := func(held time.Time, dry bool) (n uint64, until time.Time, failed error) {
+		require.NoError(t, e.With(func(r *repo.Repository) error {
+			n, until, failed = prune.Extend(t.Context(), r, held, dry)
+			return nil
+		}))
+		return n, until, failed
+	}
+	client := server.Client()
+	first := ends(t, client)
+	require.Len(t, first, 5, "config, key, pack, segment, snapshot: %v", first)
+	require.NoError(t, store.Sleep(t.Context(), 1100*time.Millisecond))
+	n, _, err := extend(time.Time{}, true)
+	require.NoError(t, err)
+	require.EqualValues(t, len(first), n)
+	require.Equal(t, first, ends(t, client), "a dry run")
+
+	through.after.Store(2)
+	before := time.Now()
+	_, until, err := extend(time.Time{}, false)
+	require.ErrorContains(t, err, "killed")
+	require.Zero(t, until, "the next one begins at the start")
+	later := 0
+	for key, end := range ends(t, client) {
+		require.False(t, end.Before(first[key]), key)
+		if end.After(first[key]) {
+			later++
+		}
+	}
+	require.Equal(t, 2, later)
+
+	through.after.Store(1000)
+	was := of(remote.Requests())
+	n, until, err = extend(until, false)
+	require.NoError(t, err)
+	require.EqualValues(t, len(first), n)
+	require.EqualValues(t, n, of(remote.Requests()).since(was).put, "one request for each")
+	for key, end := range ends(t, client) {
+		require.WithinDuration(t, before.Add(term), end, 5*time.Second, key)
+		require.True(t, end.After(first[key]), key)
+	}
+	n, again, err := extend(until, false)
+	require.NoError(t, err)
+	require.Zero(t, n, "half of the term has not passed")
+	require.Equal(t, until, again)
+	n, _, err = extend(time.Now().Add(term/2-time.Minute), false)
+	require.NoError(t, err)
+	require.EqualValues(t, len(first), n)
+	n, _, err = extend(time.Now().Add(2*term), false)
+	require.NoError(t, err)
+	require.EqualValues(t, len(first), n, "a time that no lock can have is not trusted")
+
+	shorter := &kit.Engine{T: t, Store: open(s3.Lock{Mode: "governance", Term: time.Minute}), Open: e.Open}
+	require.NoError(t, shorter.With(func(r *repo.Repository) error {
+		n, _, err = prune.Extend(t.Context(), r, time.Time{}, false)
+		return err
+	}), "longer locks stay")
+	require.EqualValues(t, len(first), n)
+	for key, end := range ends(t, client) {
+		require.True(t, end.After(first[key]), key)
+	}
+}
+
+// TestALockEnds goes through the commands, with a lock of seconds.
+func TestALockEnds(t *testing.T) {
+	p := &person{T: t, server: s3test.StartLocked(t), home: testkit.RamDir(t)}
+	src := filepath.Join(p.home, "src")
+	require.NoError(t, os.MkdirAll(src, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(src, "a"), []byte("some text"), 0o600))
+	p.run("init", "--s3-lock", "compliance:6s")
+	p.run("backup", src)
+	require.Contains(t, p.run("prune", "--dry-run"), "locks extended: at most 6 files, one request for each")
+	require.Contains(t, p.run("prune", "--json"), `"locks_extended":6`)
+	require.Contains(t, p.run("prune", "--json"), `"locks_extended":0`)
+	client := p.server.Client()
+	var last time.Time
+	for key, end := range ends(t, client) {
+		require.False(t, strings.Contains(key, "/leases/") || strings.Contains(key, "/marks/"), key)
+		if end.After(last) {
+			last = end
+		}
+	}
+	for _, o := range versions(t, client) {
+		if strings.HasSuffix(o.Key, "/config") {
+			require.Error(t, client.RemoveObject(t.Context(), s3test.Bucket, o.Key,
+				minio.RemoveObjectOptions{VersionID: o.VersionID}))
+		}
+	}
+	require.NoError(t, store.Sleep(t.Context(), time.Until(last.Add(time.Second))))
+	for _, o := range versions(t, client) {
+		require.NoError(t, client.RemoveObject(t.Context(), s3test.Bucket, o.Key,
+			minio.RemoveObjectOptions{VersionID: o.VersionID}))
+	}
+	require.Empty(t, versions(t, client))
+}
