@@ -35,7 +35,7 @@ func (r *Requests) of(req *http.Request) (*atomic.Uint64, iopolicy.Kind) {
 		return &r.Put, iopolicy.Write
 	case req.Method == http.MethodGet && req.URL.Query().Get("list-type") != "":
 		return &r.List, iopolicy.Metadata
-	case req.Method == http.MethodGet && len(req.URL.RawQuery) == 0:
+	case req.Method == http.MethodGet && (len(req.URL.RawQuery) == 0 || req.URL.Query().Has("versionId")):
 		return &r.Get, iopolicy.Read
 	case req.Method == http.MethodHead:
 		return &r.Head, iopolicy.Metadata
