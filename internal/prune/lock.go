@@ -51,9 +51,14 @@ func Extend(ctx context.Context, r *repo.Repository, held time.Time, dry bool) (
 				if errors.Is(err, store.ErrNotExist) { // removed meanwhile
 					return nil
 				}
-				extended.Add(1)
+				if err == nil {
+					extended.Add(1)
+				}
 				return err
 			})
+			if below.Err() != nil { // one has failed
+				break
+			}
 		}
 	}
 	if err := g.Wait(); err != nil || dry {

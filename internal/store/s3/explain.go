@@ -104,9 +104,11 @@ func (s *Store) refusal(a minio.ErrorResponse) *store.Problem {
 	case a.StatusCode == http.StatusMovedPermanently || a.StatusCode == http.StatusTemporaryRedirect:
 		return s.elsewhere(a)
 	case a.StatusCode == http.StatusForbidden || a.StatusCode == http.StatusUnauthorized:
-		return &store.Problem{What: "access to " + where + " is denied",
-			Do:    "allow these keys to list the bucket, and to get, put and delete its objects",
-			Kinds: []error{store.ErrDenied}}
+		do := "allow these keys to list the bucket, and to get, put and delete its objects"
+		if s.Lock() != nil {
+			do += ", and to put their retention (s3:PutObjectRetention)"
+		}
+		return &store.Problem{What: "access to " + where + " is denied", Do: do, Kinds: []error{store.ErrDenied}}
 	case a.StatusCode == http.StatusInsufficientStorage:
 		return &store.Problem{What: "no space left at " + where, Do: store.FreeSpace(where) + ", " + goOn,
 			Kinds: []error{store.ErrNoSpace}}

@@ -1,7 +1,9 @@
 package s3_test
 
 import (
+	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -193,4 +195,34 @@ func TestABucketWithoutVersionsHasNoPast(t *testing.T) {
 	_, err = s3.OpenBefore(t.Context(), s3.Target{Endpoint: server.Addr, Bucket: "plain"},
 		s3.Options{Keys: keys(), CA: server.CA}, time.Now())
 	require.ErrorContains(t, err, "keeps no older versions")
+}
+
+// TestALockThatCannotBeExtendedIsReported: the keys lack the right, or the lock lasts longer.
+func TestALockThatCannotBeExtendedIsReported(t *testing.T) {
+	var until string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		w.Header().Set("X-Amz-Object-Lock-Retain-Until-Date", until)
+		w.Header().Set("Last-Modified", time.Now().UTC().Format(http.TimeFormat))
+	}))
+	t.Cleanup(server.Close)
+	st, err := s3.Open(t.Context(), s3.Target{Endpoint: strings.TrimPrefix(server.URL, "http://"), Bucket: s3test.Bucket},
+		s3.Options{Keys: keys(), Plain: true, Bucket: s3.Bucket{Lock: s3.Lock{Mode: "compliance", Term: time.Hour}}})
+	require.NoError(t, err)
+	lock := store.LockOf(st)
+	require.Equal(t, time.Hour, lock.Term)
+	for end, refused := range map[time.Duration]bool{30 * time.Minute: true, 2 * time.Hour: false} {
+		until = time.Now().Add(end).UTC().Format(time.RFC3339)
+		err := lock.Extend(t.Context(), store.Name{Kind: store.Pack, ID: "a0"})
+		require.Equal(t, refused, errors.Is(err, store.ErrDenied), "%v", err)
+		if refused {
+			require.ErrorContains(t, err, "s3:PutObjectRetention")
+		}
+	}
+	none, err := s3.Open(t.Context(), s3.Target{Endpoint: "127.0.0.1:1", Bucket: s3test.Bucket}, s3.Options{Keys: keys()})
+	require.NoError(t, err)
+	require.Nil(t, store.LockOf(none))
 }
