@@ -38,6 +38,9 @@ func (p *Place) Store(ctx context.Context) (store.Store, error) {
 
 // noRepository returns why there is nothing at a location: ErrGone if this machine has used a repository there.
 func (p *Place) noRepository(at location.Location) error {
+	if !p.Before.IsZero() {
+		return fmt.Errorf("at the time of --as-of: %w", repo.ErrNoRepository)
+	}
 	place := at.Folder
 	if at.OnServer() {
 		place = at.String()

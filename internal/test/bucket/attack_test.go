@@ -128,6 +128,9 @@ func TestARepositoryIsRestoredAsItWasBeforeAnAttack(t *testing.T) {
 
 			seen := len(versions(t, p.server.Client()))
 			require.Contains(t, p.run("snapshots", "--as-of", before), src)
+			code, _, errs = p.try("snapshots", "--as-of", "3 days ago")
+			require.Equal(t, 10, code)
+			require.Contains(t, errs, "at the time of --as-of")
 			if code, out, errs := p.try("check", "--read-data", "--as-of", before); markers {
 				require.Contains(t, out, "nothing is lost by this", "forgotten snapshots are back, whose index was replaced")
 			} else {
