@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/prune"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/store"
 )
 
 // locksFile remembers until when all files of a repository are locked at least. It is in the cache folder of the
@@ -22,6 +23,10 @@ func (a *app) extendLocks(ctx context.Context, r *repo.Repository, dry bool) (n 
 		name = filepath.Join(r.CacheFolder(), locksFile)
 		if text, failed := os.ReadFile(name); failed == nil {
 			held, _ = time.Parse(time.RFC3339, strings.TrimSpace(string(text))) // zero if it is torn: then it is due
+			if store.LockOf(r.Store()) == nil {
+				a.warnAlways("warning: the config of this repository has lost its lock, as when an attacker replaces it, so " +
+					"nothing is locked: name the lock with --s3-lock, or look at the older versions of the object config")
+			}
 		}
 	}
 	n, until, err := prune.Extend(ctx, r, held, dry)

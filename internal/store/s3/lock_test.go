@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/s3"
 	"github.com/tidemark-backup/tidemark/internal/test/s3test"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // locked opens a prefix on a real server with a lock.
@@ -131,6 +132,7 @@ func TestWithoutALockARequestIsAsBefore(t *testing.T) {
 
 // TestThePastIsReadByVersions asks for the state before and after each change.
 func TestThePastIsReadByVersions(t *testing.T) {
+	testkit.Slow(t)
 	server := s3test.StartLocked(t)
 	st := locked(t, server, "p", s3.Lock{Mode: "governance", Term: time.Hour})
 	pack, trees := store.Name{Kind: store.Pack, ID: "a0"}, store.Name{Kind: store.Pack, ID: "a1"}

@@ -62,10 +62,10 @@ func versions(t *testing.T, client *minio.Client) (all []minio.ObjectInfo) {
 	return all
 }
 
-// attack removes each object and overwrites it with junk, as keys of the repository allow, and tries to remove each
-// version, those that say that an object was removed only with markers. It returns how many versions the server has
-// kept.
-func attack(t *testing.T, client *minio.Client, markers bool) (kept int) {
+// attack removes each object and overwrites it with junk, as keys of the repository allow, and tries to shorten the
+// lock of each version and to remove it; versions that say that an object was removed only with markers. It returns how
+// many versions the server has kept.
+func attack(t *testing.T, client *minio.Client, mode minio.RetentionMode, markers bool) (kept int) {
 	before := versions(t, client)
 	done := make(map[string]bool)
 	for _, o := range before {
@@ -87,13 +87,17 @@ func attack(t *testing.T, client *minio.Client, markers bool) (kept int) {
 		if o.IsDeleteMarker && !markers {
 			continue
 		}
-		err := client.RemoveObject(t.Context(), s3test.Bucket, o.Key,
-			minio.RemoveObjectOptions{VersionID: o.VersionID})
-		if err == nil {
-			require.True(t, o.IsDeleteMarker || strings.Contains(o.Key, "/leases/") || strings.Contains(o.Key, "/marks/"), o.Key)
+		remove := minio.RemoveObjectOptions{VersionID: o.VersionID}
+		if o.IsDeleteMarker || strings.Contains(o.Key, "/leases/") || strings.Contains(o.Key, "/marks/") {
+			require.NoError(t, client.RemoveObject(t.Context(), s3test.Bucket, o.Key, remove))
 			continue
 		}
-		require.Equal(t, minio.AccessDenied, minio.ToErrorResponse(err).Code)
+		soon := time.Now().Add(2 * time.Second)
+		err := client.PutObjectRetention(t.Context(), s3test.Bucket, o.Key,
+			minio.PutObjectRetentionOptions{Mode: &mode, RetainUntilDate: &soon, VersionID: o.VersionID})
+		require.Equal(t, minio.AccessDenied, minio.ToErrorResponse(err).Code, "the lock is shortened")
+		err = client.RemoveObject(t.Context(), s3test.Bucket, o.Key, remove)
+		require.Equal(t, minio.AccessDenied, minio.ToErrorResponse(err).Code, o.Key)
 		kept++
 	}
 	return kept
@@ -102,6 +106,7 @@ func attack(t *testing.T, client *minio.Client, markers bool) (kept int) {
 // TestARepositoryIsRestoredAsItWasBeforeAnAttack: the attacker has the keys of the bucket. No option but that of init
 // names the lock.
 func TestARepositoryIsRestoredAsItWasBeforeAnAttack(t *testing.T) {
+	testkit.Slow(t)
 	for mode, markers := range map[string]bool{"governance": false, "compliance": true} {
 		t.Run(mode, func(t *testing.T) {
 			p := &person{T: t, server: s3test.StartLocked(t), home: testkit.RamDir(t)}
@@ -122,7 +127,7 @@ func TestARepositoryIsRestoredAsItWasBeforeAnAttack(t *testing.T) {
 			next := time.Now().Truncate(time.Second).Add(time.Second) // versions have times in seconds
 			require.NoError(t, store.Sleep(t.Context(), time.Until(next)))
 			before := next.Format(time.RFC3339)
-			require.Positive(t, attack(t, p.server.Client(), markers))
+			require.Positive(t, attack(t, p.server.Client(), minio.RetentionMode(strings.ToUpper(mode)), markers))
 			code, _, errs := p.try("snapshots")
 			require.NotZero(t, code, errs)
 

@@ -1,8 +1,10 @@
 package bucket
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,6 +60,7 @@ func (i *interrupted) Lock() *store.Lock {
 
 // TestPruneExtendsTheLocksOfWhatStays: one request for each file, when half of the term has passed.
 func TestPruneExtendsTheLocksOfWhatStays(t *testing.T) {
+	testkit.Slow(t)
 	server := s3test.StartLocked(t)
 	keys := s3.Keys{Env: func(name string) (string, bool) {
 		value, ok := map[string]string{"AWS_ACCESS_KEY_ID": s3test.ID, "AWS_SECRET_ACCESS_KEY": s3test.Secret}[name]
@@ -143,8 +146,21 @@ func TestPruneExtendsTheLocksOfWhatStays(t *testing.T) {
 	}
 }
 
+// replaceConfig stores the config once more, without its lock.
+func replaceConfig(t *testing.T, client *minio.Client) {
+	const key = "p/config"
+	o, err := client.GetObject(t.Context(), s3test.Bucket, key, minio.GetObjectOptions{})
+	require.NoError(t, err)
+	data, err := io.ReadAll(o)
+	require.NoError(t, err)
+	_, err = client.PutObject(t.Context(), s3test.Bucket, key, bytes.NewReader(data), int64(len(data)),
+		minio.PutObjectOptions{SendContentMd5: true})
+	require.NoError(t, err)
+}
+
 // TestALockEnds goes through the commands, with a lock of seconds.
 func TestALockEnds(t *testing.T) {
+	testkit.Slow(t)
 	p := &person{T: t, server: s3test.StartLocked(t), home: testkit.RamDir(t)}
 	src := filepath.Join(p.home, "src")
 	require.NoError(t, os.MkdirAll(src, 0o700))
@@ -155,6 +171,10 @@ func TestALockEnds(t *testing.T) {
 	require.Contains(t, p.run("prune", "--json"), `"locks_extended":6`)
 	require.Contains(t, p.run("prune", "--json"), `"locks_extended":0`)
 	client := p.server.Client()
+	replaceConfig(t, client)
+	_, _, errs := p.try("prune")
+	require.Contains(t, errs, "has lost its lock")
+	require.Contains(t, p.run("prune", "--s3-lock", "compliance:13s", "--json"), `"locks_extended":6`)
 	var last time.Time
 	for key, end := range ends(t, client) {
 		require.False(t, strings.Contains(key, "/leases/") || strings.Contains(key, "/marks/"), key)
