@@ -115,8 +115,8 @@ func (a *app) check(ctx context.Context, f *checkFlags) error {
 		return usagef("--without-key reads every stored file already: leave out --read-data, --read-data-subset and " +
 			"--read-data-rolling")
 	case f.rolling > 0 && !a.caches():
-		return usagef("--read-data-rolling remembers in the cache folder what was read: leave out --no-cache, or name " +
-			"a folder with --cache-dir")
+		return usagef("--read-data-rolling remembers in the cache folder what was read: leave out --no-cache and --as-of, " +
+			"or name a folder with --cache-dir")
 	case f.rolling > 0:
 		opt.ReadData, opt.Subset.Rolling = true, f.rolling
 	}

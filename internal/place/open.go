@@ -123,6 +123,9 @@ func (p *Place) openOptions() repo.OpenOptions {
 	c := p.spec.Cache()
 	opt := repo.OpenOptions{Cache: repo.CacheOptions{Dir: c.Dir, Temporary: !c.Enabled || c.Dir == ""},
 		Notify: p.cfg.Note, Warn: p.cfg.Warn, Gate: p.governor.Gate}
+	if !p.Before.IsZero() {
+		opt.Cache.Dir = "" // it also records the snapshots that were seen
+	}
 	opt.Cache.Frames = p.Frames
 	if c.MaxNamed || p.Remote() {
 		opt.Cache.TreeFrames = c.MaxBytes

@@ -2,6 +2,7 @@ package bucket
 
 import (
 	"bytes"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -50,6 +51,22 @@ func (p *person) run(args ...string) string {
 	code, out, errs := p.try(args...)
 	require.Zero(p, code, "%q: %s%s", args, out, errs)
 	return out
+}
+
+// cached returns the content of the local cache.
+func (p *person) cached() map[string]string {
+	all := make(map[string]string)
+	root := os.DirFS(filepath.Join(p.home, ".cache", "tidemark"))
+	require.NoError(p, fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(root, name)
+		all[name] = string(data)
+		return err
+	}))
+	require.NotEmpty(p, all)
+	return all
 }
 
 // versions returns all versions of all objects.
@@ -131,7 +148,7 @@ func TestARepositoryIsRestoredAsItWasBeforeAnAttack(t *testing.T) {
 			code, _, errs := p.try("snapshots")
 			require.NotZero(t, code, errs)
 
-			seen := len(versions(t, p.server.Client()))
+			seen, cached := len(versions(t, p.server.Client())), p.cached()
 			require.Contains(t, p.run("snapshots", "--as-of", before), src)
 			code, _, errs = p.try("snapshots", "--as-of", "3 days ago")
 			require.Equal(t, 10, code)
@@ -141,10 +158,15 @@ func TestARepositoryIsRestoredAsItWasBeforeAnAttack(t *testing.T) {
 			} else {
 				require.Zero(t, code, out+errs)
 			}
+			code, _, errs = p.try("check", "--read-data-rolling", "3", "--as-of", before)
+			require.Equal(t, 2, code, "it would remember in the cache what was read: %s", errs)
 			to := filepath.Join(p.home, "out")
 			p.run("restore", "latest:"+src, "--target", to, "--as-of", before)
 			kit.RequireSameFiles(t, src, to, mode)
 			require.Len(t, versions(t, p.server.Client()), seen, "nothing was written")
+			for name, content := range p.cached() {
+				require.True(t, cached[name] == content, "%s has changed: the cache is of today", name)
+			}
 			code, _, errs = p.try("snapshots")
 			require.NotZero(t, code, errs, "the cache shows nothing of the past")
 		})
