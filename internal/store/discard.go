@@ -24,3 +24,13 @@ func DeleteUnseen(ctx context.Context, st Store, name Name) error {
 
 // Anyway reports whether a removal belongs to Discard or DeleteUnseen.
 func Anyway(ctx context.Context) bool { return ctx.Value(anywayKey{}) != nil }
+
+// passingKey is the key of Passing in a context.
+type passingKey struct{}
+
+// Passing returns a context in which PutNew takes a name for a moment: the caller removes the file next. It need not be
+// durable, nor read back. That one of several callers gets the name holds as ever.
+func Passing(ctx context.Context) context.Context { return context.WithValue(ctx, passingKey{}, true) }
+
+// IsPassing reports whether ctx is of Passing.
+func IsPassing(ctx context.Context) bool { return ctx.Value(passingKey{}) != nil }

@@ -1,12 +1,31 @@
 package sftp
 
-import "syscall"
+import (
+	"io"
+	"os/exec"
+	"syscall"
+)
 
 // Directly makes a store run an SFTP server as its child instead of ssh.
 func (o Options) Directly(program string) Options {
-	o.direct = program
+	o.direct = func() (*stream, error) { return newProgram(program) }
 	return o
 }
+
+// Through is Directly with a line between the client and the server.
+func (o Options) Through(program string,
+	line func(in io.WriteCloser, out io.Reader) (io.WriteCloser, io.Reader)) Options {
+	o.direct = func() (*stream, error) {
+		on, err := newProgram(program)
+		if err == nil {
+			on.in, on.out = line(on.in, on.out)
+		}
+		return on, err
+	}
+	return o
+}
+
+func newProgram(path string) (*stream, error) { return program(exec.Command(path)) }
 
 // KillChannels kills the program of each channel and returns how many there were.
 func (s *Store) KillChannels() int {

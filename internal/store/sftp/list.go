@@ -8,6 +8,8 @@ import (
 	"iter"
 	"path"
 	"slices"
+	"strings"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -36,9 +38,24 @@ func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info,
 			}
 			return
 		}
-		folders, err := s.foldersOf(ctx, kind)
+		folders, first, err := s.foldersOf(ctx, kind)
 		if err != nil { // a part of the packs is no list of packs
 			fail(err)
+			return
+		}
+		pass := func(infos []store.Info) bool {
+			for _, info := range infos {
+				if ctx.Err() != nil {
+					fail(context.Cause(ctx))
+					return false
+				}
+				if !yield(info, nil) {
+					return false
+				}
+			}
+			return true
+		}
+		if !pass(first) {
 			return
 		}
 		for some := range slices.Chunk(folders, atOnce) {
@@ -47,35 +64,35 @@ func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info,
 				fail(err)
 				return
 			}
-			for _, infos := range found {
-				for _, info := range infos {
-					if ctx.Err() != nil {
-						fail(context.Cause(ctx))
-						return
-					}
-					if !yield(info, nil) {
-						return
-					}
-				}
+			if !pass(slices.Concat(found...)) {
+				return
 			}
 		}
 	}
 }
 
-// foldersOf returns the folders that hold the files of a kind.
-func (s *Store) foldersOf(ctx context.Context, kind store.Kind) ([]string, error) {
+// foldersOf returns the folders that hold the files of a kind and, of packs, those of trees, which it lists meanwhile.
+func (s *Store) foldersOf(ctx context.Context, kind store.Kind) (folders []string, trees []store.Info, err error) {
 	if kind != store.Pack {
-		return []string{kind.Folder()}, nil
+		return []string{kind.Folder()}, nil, nil
 	}
-	folders := []string{store.Trees}
-	entries, err := s.readFolder(ctx, kind.Folder())
-	for _, e := range entries {
-		if id := e.Name(); len(id) <= 2 && store.ValidID(id) && e.IsDir() {
-			folders = append(folders, path.Join(kind.Folder(), id))
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		trees, err = s.listFolder(ctx, kind, store.Trees)
+		return err
+	})
+	group.Go(func() error {
+		entries, err := s.readFolder(ctx, kind.Folder())
+		for _, e := range entries {
+			if id := e.Name(); len(id) <= 2 && store.ValidID(id) && e.IsDir() {
+				folders = append(folders, path.Join(kind.Folder(), id))
+			}
+			store.MisplacedInPacks(ctx, e.Name(), e.Mode())
 		}
-		store.MisplacedInPacks(ctx, e.Name(), e.Mode())
-	}
-	return folders, err
+		return err
+	})
+	err = group.Wait()
+	return folders, trees, err
 }
 
 // listAll lists folders at the same time.
@@ -125,14 +142,22 @@ func (s *Store) listFolder(ctx context.Context, kind store.Kind, folder string) 
 
 // readFolder reads a folder of the repository. A missing one is empty, because tools that copy a repository may leave
 // out empty folders. It is an error if the repository is missing, or if it is the folder of the snapshots.
+// The look at the repository is sent beside the listing, so that both are of one moment; folders in packs, which are
+// many and seldom empty, take it afterwards.
 func (s *Store) readFolder(ctx context.Context, folder string) (entries []fs.FileInfo, err error) {
 	err = s.with(ctx, func(c *channel) (err error) {
+		look := sync.OnceValue(func() error { return s.present(ctx, c) })
+		if !strings.Contains(folder, "/") {
+			var beside sync.WaitGroup
+			beside.Go(func() { _ = look() })
+			defer beside.Wait()
+		}
 		entries, err = s.readDir(ctx, c, s.at(folder))
 		missing := errors.Is(err, fs.ErrNotExist)
 		if err == nil && len(entries) > 0 || err != nil && !missing {
 			return err
 		}
-		if gone := s.present(ctx, c); gone != nil {
+		if gone := look(); gone != nil {
 			return gone
 		}
 		if missing && folder == store.Snapshot.Folder() && s.witness.Load() != nil {

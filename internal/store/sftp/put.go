@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/pkg/sftp"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
@@ -71,14 +72,25 @@ func (s *Store) put(ctx context.Context, name store.Name, data []byte, fresh boo
 			s.witness.Store(nil) // the next look at it remembers the new one
 		}
 		s.tidy(ctx, name, now)
+		if passing(ctx, name) {
+			return nil
+		}
 		return s.flush(ctx, dir)
 	})
 	return at, err
 }
 
+// passing reports whether a file is removed next, so that only who gets its name matters.
+func passing(ctx context.Context, name store.Name) bool {
+	return name.Kind == store.Lease && store.IsPassing(ctx)
+}
+
 // prepare makes the folder of a pack and opens it, while the pack is uploaded. opened waits for that and returns the
 // folder; nil: it cannot be opened, and so not be flushed.
 func (s *Store) prepare(ctx context.Context, c *channel, name store.Name) (opened func() *file) {
+	if passing(ctx, name) {
+		return func() *file { return nil }
+	}
 	var dir *file
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -104,7 +116,7 @@ func (s *Store) makeFan(ctx context.Context, c *channel, name store.Name) error 
 	return nil
 }
 
-// upload leaves a complete, verified and flushed temporary file. It lies in the folder of the kind, so that a sweep
+// upload leaves a complete temporary file, verified and flushed unless it is passing. It lies in the folder of the kind, so that a sweep
 // reads few folders.
 func (s *Store) upload(ctx context.Context, c *channel, name store.Name, data []byte) (
 	temp string, now time.Time, err error,
@@ -123,6 +135,10 @@ func (s *Store) upload(ctx context.Context, c *channel, name store.Name, data []
 		return temp, now, s.orFull(c, len(data), err)
 	}
 	defer s.inBackground(f.Close) // a flush has reported all errors
+	if passing(ctx, name) {
+		now, err = s.written(ctx, c, f, data)
+		return temp, now, err
+	}
 	// A second handle reads back while the first one flushes: the library lets one wait for the other on the same.
 	back := f
 	var opening sync.WaitGroup
@@ -136,22 +152,8 @@ func (s *Store) upload(ctx context.Context, c *channel, name store.Name, data []
 			s.inBackground(back.Close)
 		}
 	}()
-	for off := 0; off < len(data); {
-		piece := store.PieceOf(ctx, store.Upload, len(data)-off)
-		op := iopolicy.Op{Kind: iopolicy.Write, Bytes: piece, Certain: true}
-		n, err := s.pass.Do(ctx, op, func(bound int) (int, error) {
-			if bound > 0 {
-				piece = min(piece, bound)
-			}
-			return f.WriteAt(data[off:off+piece], int64(off))
-		})
-		if err != nil {
-			return temp, now, s.orFull(c, len(data), err)
-		}
-		off += n
-		if err := store.Paced(ctx, store.Upload, n); err != nil {
-			return temp, now, err
-		}
+	if err := s.write(ctx, c, f, data); err != nil {
+		return temp, now, err
 	}
 	var flushed error
 	var flushing sync.WaitGroup
@@ -162,6 +164,49 @@ func (s *Store) upload(ctx context.Context, c *channel, name store.Name, data []
 		err = s.orFull(c, len(data), flushed)
 	}
 	return temp, now, err
+}
+
+// written writes a file that is neither read back nor flushed, and returns its time.
+func (s *Store) written(ctx context.Context, c *channel, f *file, data []byte) (at time.Time, err error) {
+	var info fs.FileInfo
+	var unknown error
+	var looking sync.WaitGroup
+	looking.Go(func() {
+		unknown = s.metadata(ctx, func() (err error) {
+			info, err = f.Stat()
+			return err
+		})
+	})
+	err = s.write(ctx, c, f, data)
+	if looking.Wait(); err == nil {
+		err = unknown
+	}
+	if err != nil {
+		return at, err
+	}
+	return info.ModTime(), nil
+}
+
+// write writes data to an empty file.
+func (s *Store) write(ctx context.Context, c *channel, f *file, data []byte) error {
+	for off := 0; off < len(data); {
+		piece := store.PieceOf(ctx, store.Upload, len(data)-off)
+		op := iopolicy.Op{Kind: iopolicy.Write, Bytes: piece, Certain: true}
+		n, err := s.pass.Do(ctx, op, func(bound int) (int, error) {
+			if bound > 0 {
+				piece = min(piece, bound)
+			}
+			return f.WriteAt(data[off:off+piece], int64(off))
+		})
+		if err != nil {
+			return s.orFull(c, len(data), err)
+		}
+		off += n
+		if err := store.Paced(ctx, store.Upload, n); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // remake creates the folder of a kind if the repository is there. A missing folder of snapshots is an error.
@@ -187,7 +232,7 @@ func (s *Store) remake(ctx context.Context, c *channel, kind store.Kind) error {
 // verify compares the size and the end of a file with what was sent, and returns its time.
 func (s *Store) verify(ctx context.Context, f *file, data []byte) (at time.Time, err error) {
 	off := max(0, len(data)-store.ProvenEnd)
-	end := make([]byte, len(data)-off+1) // one byte more, to notice a longer file
+	end := make([]byte, len(data)-off) // not a byte more: the answer that there is none would take a turn
 	var info fs.FileInfo
 	var unknown error
 	var both sync.WaitGroup
@@ -391,16 +436,17 @@ func (s *Store) sweep(ctx context.Context, c *channel, before time.Time) error {
 	for folder := range store.Folders() {
 		folders = append(folders, folder)
 	}
+	var all errgroup.Group // at once: Close waits for it
 	for _, folder := range folders {
-		entries, err := s.readDir(ctx, c, s.at(folder))
-		if err != nil {
-			return err
-		}
-		for _, e := range entries {
-			if strings.HasPrefix(e.Name(), TempPrefix) && !e.IsDir() && e.ModTime().Before(before) {
-				_ = s.metadata(ctx, func() error { return c.Remove(path.Join(s.at(folder), e.Name())) })
+		all.Go(func() error {
+			entries, err := s.readDir(ctx, c, s.at(folder))
+			for _, e := range entries {
+				if strings.HasPrefix(e.Name(), TempPrefix) && !e.IsDir() && e.ModTime().Before(before) {
+					_ = s.metadata(ctx, func() error { return c.Remove(path.Join(s.at(folder), e.Name())) })
+				}
 			}
-		}
+			return err
+		})
 	}
-	return nil
+	return all.Wait() //nolint:wrapcheck // nothing reports it
 }

@@ -26,8 +26,8 @@ type Options struct {
 	Pass     *iopolicy.Pass
 	// Silent is called when the server has left requests without an answer for some seconds; nil: not.
 	Silent func(why string, since time.Time)
-	Back   func() // called when it answers again; nil: not
-	direct string // see line
+	Back   func()                  // called when it answers again; nil: not
+	direct func() (*stream, error) // see line
 }
 
 // minChannels is how many channels there are at least: while one flushes, others go on.
@@ -78,7 +78,7 @@ func begin(ctx context.Context, t Target, o Options, what string, first func(*St
 	}
 	var d dialer = &line{target: t, ask: o.Ask, direct: o.direct}
 	_, missing := exec.LookPath("ssh")
-	own := missing != nil && o.direct == ""
+	own := missing != nil && o.direct == nil
 	if own {
 		d = &native{target: t}
 	}

@@ -28,8 +28,8 @@ const (
 // persist after the last channel, also if this program is killed.
 type line struct {
 	target Target
-	ask    bool   // ssh may ask on the terminal
-	direct string // a program to run instead of ssh, for tests; "": ssh
+	ask    bool                    // ssh may ask on the terminal
+	direct func() (*stream, error) // makes a channel in place of ssh, for tests; nil: ssh
 
 	mu  sync.Mutex
 	dir string // holds the socket; "": not made yet
@@ -40,8 +40,8 @@ const persist = "10"
 
 // channel starts a program that speaks SFTP. It connects if there is no connection.
 func (l *line) channel(ctx context.Context) (*stream, error) {
-	if l.direct != "" {
-		return program(exec.Command(l.direct))
+	if l.direct != nil {
+		return l.direct()
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

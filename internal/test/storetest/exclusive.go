@@ -55,6 +55,8 @@ func testFence(t *testing.T, st store.Store) {
 	}
 	_, err := st.PutNew(t.Context(), fenced, []byte("y"))
 	require.ErrorIs(t, err, store.ErrFenced)
+	_, err = st.PutNew(store.Passing(t.Context()), fenced, []byte("y"))
+	require.ErrorIs(t, err, store.ErrFenced)
 	require.ErrorIs(t, st.Put(t.Context(), fenced, []byte("y")), store.ErrFenced)
 	info, err := st.Stat(t.Context(), fenced)
 	require.NoError(t, err)
@@ -90,11 +92,16 @@ const racers = 32
 func testOneOfManyPutsNew(t *testing.T, st store.Store) {
 	for round := range 10 {
 		name, won := leaseName(round), make(chan int, racers)
+		passing := store.Passing(t.Context())
 		var all sync.WaitGroup
 		errs := make(chan error, racers)
 		for i := range racers {
 			all.Go(func() {
-				_, err := st.PutNew(t.Context(), name, Pattern(500, uint64(i)))
+				ctx := t.Context()
+				if i%2 == 1 {
+					ctx = passing
+				}
+				_, err := st.PutNew(ctx, name, Pattern(500, uint64(i)))
 				if err == nil {
 					won <- i
 				} else if !errors.Is(err, store.ErrExists) {
