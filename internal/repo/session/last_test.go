@@ -96,6 +96,37 @@ func TestTheLastSnapshotOfAFencedWriter(t *testing.T) {
 	}
 }
 
+// late is a store whose listings may be old, so that the last name of a lease is taken and not looked at.
+type late struct {
+	store.Store
+	passing []bool // for each name that was taken
+}
+
+func (l *late) PutNew(ctx context.Context, name store.Name, data []byte) (store.Info, error) {
+	l.passing = append(l.passing, store.IsPassing(ctx))
+	return l.Store.PutNew(ctx, name, data)
+}
+
+// TestOnlyTheLastRenewalIsPassing: it is removed next. Every other one has to stand a crash of the target.
+func TestOnlyTheLastRenewalIsPassing(t *testing.T) {
+	for want, save := range map[[3]bool]func(s *Session, ctx context.Context, sn *snapshot.Snapshot) (format.ID, error){
+		{false, false, true}:  (*Session).SaveLast,
+		{false, false, false}: (*Session).Save,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			st := &late{Store: mem.New()}
+			to, _ := target(t, st)
+			require.NoError(t, Run(t.Context(), to, Options{Verify: VerifyOff}, func(ctx context.Context, s *Session) error {
+				time.Sleep(2 * quickRun) // so it is renewed before the snapshot too
+				_, err := save(s, ctx, &snapshot.Snapshot{Tree: format.ID{1}})
+				return err
+			}))
+			require.Equal(t, want[:], st.passing)
+			require.Empty(t, leases(t, st))
+		})
+	}
+}
+
 // deafLeases takes no renewal until the snapshot is stored, as where a machine sleeps.
 type deafLeases struct {
 	*during

@@ -374,12 +374,16 @@ func (s *Session) verifyAfterPublish(ctx context.Context, name store.Name, lapse
 	if s.opt.DryRun {
 		return nil
 	}
+	renewing := ctx
+	if last {
+		renewing = store.Passing(ctx) // the session ends and removes it
+	}
 	var err error
 	if last = last && store.Coherent(s.st); last {
 		s.lease.leave(ctx)
 	}
 	if !last || !s.lease.unfenced(ctx) {
-		err = s.lease.renew(ctx)
+		err = s.lease.renew(renewing)
 	}
 	if err == nil && s.lease.lapses() > lapses {
 		err = s.recheck(ctx)

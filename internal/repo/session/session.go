@@ -183,6 +183,7 @@ func (s *Session) begin() error {
 	if err := s.acknowledge(s.ctx, damaged); err != nil {
 		return err
 	}
+	s.listPacks()
 	if err := s.to.Sync(s.early.In(s.ctx, store.Index), maps.Clone(s.doomed)); err != nil {
 		return fmt.Errorf("bring the index up to date: %w", err)
 	}
@@ -202,6 +203,14 @@ func (s *Session) listEarly() {
 		kinds = slices.Insert(kinds, 2, store.Pack)
 	}
 	s.early = object.ListEarly(s.ctx, s.st, kinds...)
+}
+
+// listPacks begins to list the packs when the marks are read, beside the index. A pack that becomes part of the index
+// meanwhile may be missing in that listing, and is looked at.
+func (s *Session) listPacks() {
+	if s.early == nil && s.opt.Packs && !s.opt.DryRun && s.opt.Task != PruneTask {
+		s.early = object.ListEarly(s.ctx, s.st, store.Pack)
+	}
 }
 
 // Early returns a context in which the snapshots are those that were listed after the lease of this session, at their

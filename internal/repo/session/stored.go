@@ -62,11 +62,14 @@ func (s *Session) Wrote() map[format.ID]bool {
 // snapshot of them could not be restored.
 func (s *Session) recheckStored(ctx context.Context) error {
 	packs, segments, err := s.unlisted(ctx, s.files.of(store.Pack), s.files.of(store.Index))
-	if err == nil {
-		err = s.requireStored(ctx, store.Pack, packs)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		err = s.requireStored(ctx, store.Index, segments)
+	beside := make(chan error, 1)
+	go func() { beside <- s.requireStored(ctx, store.Index, segments) }()
+	err = s.requireStored(ctx, store.Pack, packs)
+	if failed := <-beside; err == nil {
+		err = failed
 	}
 	return err
 }
