@@ -16,7 +16,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/test/storetest"
 )
 
-// TestEachHandleIsClosed: no answer to a close is awaited, also where many come at once, and the server still gets each.
+// TestEachHandleIsClosed: no answer to a close is awaited, also where many come at once; the server still gets each.
 func TestEachHandleIsClosed(t *testing.T) {
 	folder := t.TempDir()
 	st := direct(t, folder)
