@@ -116,8 +116,8 @@ func (s *Store) makeFan(ctx context.Context, c *channel, name store.Name) error 
 	return nil
 }
 
-// upload leaves a complete temporary file, verified and flushed unless it is passing. It lies in the folder of the kind,
-// so that a sweep reads few folders.
+// upload leaves a complete temporary file, verified and flushed unless it is passing. It lies in the folder of the
+// kind, so that a sweep reads few folders.
 func (s *Store) upload(ctx context.Context, c *channel, name store.Name, data []byte) (
 	temp string, now time.Time, err error,
 ) {
