@@ -164,30 +164,37 @@ func (p *packer) dispatch() error {
 	p.open = nil
 	go func() {
 		defer p.s.uploads.leave()
-		buf, err := p.s.upload(builder)
+		buf, batch, err := p.s.upload(builder)
 		if err != nil {
 			_ = p.s.fail(err)
 		}
 		letGo(buf[:cap(buf)])
 		p.buffers <- buf[:0] // the channel has capacity for every buffer
+		if len(batch) == 0 {
+			return
+		}
+		if err := p.s.writeSegment(p.s.ctx, batch); err != nil { // the next pack is filled meanwhile
+			_ = p.s.fail(err)
+		}
 	}()
 	return nil
 }
 
-// upload completes a pack, puts it, verifies it and queues it for the index. It returns the buffer of the pack.
-func (s *Session) upload(b *pack.Builder) (buf []byte, err error) {
+// upload completes a pack, puts it, verifies it and queues it for the index. It returns the buffer of the pack, and the
+// packs for an index segment when there are enough.
+func (s *Session) upload(b *pack.Builder) (buf []byte, batch []index.Pack, err error) {
 	data, table, err := b.Finish()
 	if err != nil {
-		return data, fmt.Errorf("complete pack: %w", err)
+		return data, nil, fmt.Errorf("complete pack: %w", err)
 	}
 	if err := s.err(); err != nil {
-		return data, err
+		return data, nil, err
 	}
 	start := s.opt.Tuning.Now()
 	id := pack.ID(data)
 	s.begins()
 	if err := s.st.Put(s.ctx, object.Named(store.Pack, id), data); err != nil {
-		return data, fmt.Errorf("store pack %s: %w", id.Short(), err)
+		return data, nil, fmt.Errorf("store pack %s: %w", id.Short(), err)
 	}
 	err = s.prove(s.ctx, id, data, &table)
 	if err != nil && s.ctx.Err() != nil { // an interrupt after the pack was stored: without a proof it is in no segment
@@ -196,18 +203,14 @@ func (s *Session) upload(b *pack.Builder) (buf []byte, err error) {
 		cancel()
 	}
 	if err := s.removed(s.ctx, err); err != nil {
-		return data, fmt.Errorf("verify pack %s: %w", id.Short(), err)
+		return data, nil, fmt.Errorf("verify pack %s: %w", id.Short(), err)
 	}
 	s.stored(store.Pack, len(data), start)
 	s.files.add(store.Pack, id, len(data))
 	if table.Kind == pack.Trees && s.to.Trees != nil && !s.opt.DryRun {
 		s.to.Trees(id, data, table.Frames)
 	}
-	batch := s.seg.add(index.Pack{ID: id, Size: uint64(len(data)), Table: table}, s.opt.Tuning)
-	if len(batch) == 0 {
-		return data, nil
-	}
-	return data, s.writeSegment(s.ctx, batch)
+	return data, s.seg.add(index.Pack{ID: id, Size: uint64(len(data)), Table: table}, s.opt.Tuning), nil
 }
 
 // proofTimeout limits how long a pack that was stored before an interrupt is read back after it.

@@ -2,15 +2,19 @@ package session
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/store/meter"
+	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )
@@ -155,4 +159,41 @@ func TestLookingAgainIsCheap(t *testing.T) {
 			require.Equal(t, c.looks, count.Stats.Load())
 		})
 	}
+}
+
+// slowSegments stores the first index segment when a further pack is being stored, or says that none came.
+type slowSegments struct {
+	store.Store
+	begun, first atomic.Bool
+	further      chan struct{}
+}
+
+func (p *slowSegments) Put(ctx context.Context, name store.Name, data []byte) error {
+	switch {
+	case name.Kind == store.Pack && p.begun.Load() && !p.first.Swap(true):
+		close(p.further)
+	case name.Kind == store.Index && !p.begun.Swap(true):
+		select {
+		case <-p.further:
+		case <-time.After(time.Minute):
+			return errors.New("no pack was stored meanwhile")
+		}
+	}
+	return p.Store.Put(ctx, name, data)
+}
+
+// TestPacksAreStoredBesideASegment: the buffer of a pack is free while an index segment names it, which takes many turns
+// on a far target.
+func TestPacksAreStoredBesideASegment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to, _ := target(t, &slowSegments{Store: mem.New(), further: make(chan struct{})})
+		opt := Options{Memory: 1, Uploads: 2, Verify: VerifyOff, Tuning: Tuning{DataPack: 1, Segment: 1}}
+		require.NoError(t, Run(t.Context(), to, opt, func(ctx context.Context, s *Session) error {
+			add(t, s, pack.Data, []byte{1})
+			synctest.Wait()
+			add(t, s, pack.Data, []byte{2})
+			_, err := s.Save(ctx, &snapshot.Snapshot{Tree: format.ID{1}})
+			return err
+		}))
+	})
 }

@@ -53,11 +53,12 @@ func (l *line) through(in io.WriteCloser, out io.Reader) (io.WriteCloser, io.Rea
 
 // message reads a message and its length.
 func message(r io.Reader) ([]byte, error) {
-	m := make([]byte, 4)
-	if _, err := io.ReadFull(r, m); err != nil {
+	var length [4]byte
+	if _, err := io.ReadFull(r, length[:]); err != nil {
 		return nil, err
 	}
-	m = append(m, make([]byte, binary.BigEndian.Uint32(m))...)
+	m := make([]byte, 4+binary.BigEndian.Uint32(length[:]))
+	copy(m, length[:])
 	_, err := io.ReadFull(r, m[4:])
 	return m, err
 }
