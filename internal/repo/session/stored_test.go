@@ -182,8 +182,8 @@ func (p *slowSegments) Put(ctx context.Context, name store.Name, data []byte) er
 	return p.Store.Put(ctx, name, data)
 }
 
-// TestPacksAreStoredBesideASegment: the buffer of a pack is free while an index segment names it, which takes many turns
-// on a far target.
+// TestPacksAreStoredBesideASegment: the buffer of a pack is free while an index segment names it, which takes many
+// turns on a far target.
 func TestPacksAreStoredBesideASegment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to, _ := target(t, &slowSegments{Store: mem.New(), further: make(chan struct{})})
