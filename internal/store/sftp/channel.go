@@ -201,6 +201,8 @@ func start(ctx context.Context, on *stream) (_ *channel, err error) {
 		}
 		return nil, &refusal{said: c.said.String(), cause: err}
 	}
+	_, flush := c.HasExtension("fsync@openssh.com")
+	ends.early.Store(flush)
 	go func() {
 		_ = c.Wait()
 		c.kill() // it has closed its output, and is of no more use

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 )
 
 // Types of messages, and how many bytes of one hold its type and the number of its request.
@@ -18,8 +19,10 @@ const (
 const longestMessage = 1 << 20
 
 // closes answers each request to close a handle at once, and drops the answer of the server. The library waits for that
-// answer at the end of each listing, which takes a turn, and it decides nothing: what is written was flushed before.
+// answer at the end of each listing, which takes a turn. It decides nothing where what is written was flushed before,
+// on a server with a flush.
 type closes struct {
+	early atomic.Bool
 	given chan []byte // answers that the client has not read yet
 
 	mu   sync.Mutex
@@ -32,7 +35,7 @@ func newCloses() *closes {
 
 // sent looks at the beginning of a request, before it is sent.
 func (c *closes) sent(head [numbered]byte) {
-	if head[0] != typeClose {
+	if head[0] != typeClose || !c.early.Load() {
 		return
 	}
 	id := binary.BigEndian.Uint32(head[1:])
