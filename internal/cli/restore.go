@@ -78,9 +78,9 @@ func (a *app) restoreCommand() *cobra.Command {
 With a path, the contents of that directory are restored directly into the target.
 
 Existing files are replaced if their content differs. At a terminal, restore asks first if it would replace any, or if
---delete would remove any. Without a terminal, it changes nothing then: it names them and ends with code 1. Files whose
-times differ from the snapshot are read for that. --overwrite answers ahead. What other programs change during the
-restore stays, and is reported.
+--delete would remove any. Without a terminal, it changes nothing then: it names them and ends with code 1, as a dry
+run does. Files whose times differ from the snapshot are read for that. --overwrite answers ahead. What other programs
+change during the restore stays, and is reported.
 
 With --overwrite if-newer, a newer object stays whatever its type. If it is in the place of a directory, what the
 snapshot has below that is not restored, which is reported as a failure.
@@ -162,7 +162,8 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 	if f.byName {
 		to.Owners = restore.OwnersByName(found.Snapshot)
 	}
-	if err := a.confirmReplacing(ctx, r, what, &to, f); err != nil {
+	refused, err := a.confirmReplacing(ctx, r, what, &to, f)
+	if err != nil {
 		return err
 	}
 	l := report.NewJob(report.Restore, time.Now)
@@ -192,7 +193,7 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 	}
 	end := &output.Restore{Ledger: l, Target: f.target, DryRun: f.dryRun, Hint: ownersHint(result.Problems),
 		Replaced: result.Replaced.Objects, Newer: result.Replaced.Newer, Full: a.spec.Output().Full}
-	if err := a.print.Report(end); err != nil {
+	if err := errors.Join(a.print.Report(end), refused); err != nil {
 		return err
 	}
 	f.dsmc.kept = l.Objects.Kept.Load()
@@ -226,30 +227,38 @@ func (f *restoreFlags) find(ctx context.Context, r *repo.Repository, argument st
 const longLook = 5 * time.Second
 
 // confirmReplacing asks, at a terminal, before objects are replaced by other content or removed. Without a terminal,
-// the restore ends here. --overwrite answers ahead. With -replace=prompt of IBM's client it asks before any is
-// replaced, and a no keeps them.
+// the restore ends here; a dry run asks nothing, and goes on: refused is the error with which it ends then. --overwrite
+// answers ahead. With -replace=prompt of IBM's client it asks before any is replaced, and a no keeps them.
 func (a *app) confirmReplacing(ctx context.Context, r *repo.Repository, what restore.Selection, to *restore.Target,
 	f *restoreFlags,
-) error {
+) (refused, err error) {
 	if f.dsmc.prompt {
-		return a.promptReplacing(ctx, r, what, to)
+		return nil, a.promptReplacing(ctx, r, what, to)
 	}
-	if f.answered || f.dryRun {
-		return nil
+	if f.answered {
+		return nil, nil
 	}
 	var terminal *unlock.Terminal
 	if !a.spec.Output().JSON {
 		terminal = unlock.OpenTerminal(a.Err)
 	}
-	to.Asked, to.Unasked = time.Now(), true
+	if f.dryRun && terminal != nil {
+		return nil, nil
+	}
+	if !f.dryRun {
+		to.Asked, to.Unasked = time.Now(), true
+	}
 	long := time.AfterFunc(longLook, func() { a.print.Note("comparing existing files with the snapshot") })
 	found, err := restore.Look(ctx, r, what, *to)
 	long.Stop()
 	if err != nil || found.Differ+found.Extra == 0 {
-		return context.Cause(ctx) // the restore reports other errors
+		return nil, context.Cause(ctx) // the restore reports other errors
 	}
 	if terminal == nil {
-		return unasked(found, f.target, f.doubt)
+		if refused = unasked(found, f); f.dryRun {
+			return refused, nil
+		}
+		return nil, refused
 	}
 	text, question, advice := "", "Remove them?", "without --delete, what the snapshot does not have stays"
 	if found.Differ > 0 {
@@ -268,7 +277,7 @@ func (a *app) confirmReplacing(ctx context.Context, r *repo.Repository, what res
 		err = errors.New("nothing was restored: " + advice)
 	}
 	to.Unasked = false
-	return err
+	return nil, err
 }
 
 // listed returns lines that name the first of n objects in the target.
@@ -283,9 +292,8 @@ func listed(n uint64, target, what string, examples []string) string {
 	return text
 }
 
-// unasked returns the error of a restore without consent to replace or remove what was found. doubt is the snapshot
-// that may not be the latest, "" if it certainly is.
-func unasked(found *restore.Survey, target, doubt string) error {
+// unasked returns the error of a restore without consent to replace or remove what was found.
+func unasked(found *restore.Survey, f *restoreFlags) error {
 	var text []string
 	if found.Differ > 0 {
 		text = append(text, human.Plural(found.Differ, "object")+" would be replaced")
@@ -301,11 +309,15 @@ func unasked(found *restore.Survey, target, doubt string) error {
 		names = append(names, fmt.Sprintf("%d more", more))
 	}
 	advice := "--overwrite always agrees, never keeps what exists, and if-newer what is newer than in the snapshot"
-	if doubt != "" {
-		advice = "since a newer snapshot may exist that cannot be read, name " + doubt + " instead of latest to agree"
+	if f.doubt != "" {
+		advice = "since a newer snapshot may exist that cannot be read, name " + f.doubt + " instead of latest to agree"
 	}
-	return fmt.Errorf("nothing was restored, since files in %s differ from the snapshot: %s (%s); %s",
-		human.Printable(target), strings.Join(text, ", "), strings.Join(names, ", "), advice)
+	what := "nothing was restored"
+	if f.dryRun {
+		what = "without a terminal to ask on, the restore would change nothing"
+	}
+	return fmt.Errorf("%s, since files in %s differ from the snapshot: %s (%s); %s", what, human.Printable(f.target),
+		strings.Join(text, ", "), strings.Join(names, ", "), advice)
 }
 
 // promptReplacing asks whether existing objects are replaced.
