@@ -47,6 +47,8 @@ another.
 --without-key needs no key, so the machine that stores the repository can run it: it compares every stored file with the
 hash in its name. It cannot detect a missing file.
 
+A key that this machine knew and that is gone is reported each time, which is no failure.
+
 The check changes one thing in the repository: a mark file names the damaged packs, and the next backup from any machine
 stores what it needs of them again. 'tidemark repair' handles the rest.`,
 		Example: `  tidemark check --read-data-subset 1/7
@@ -162,6 +164,7 @@ func (a *app) runCheck(ctx context.Context, f *checkFlags, opt check.Options, l 
 		defer a.print.Watch(ctx, l)()
 		return check.WithoutKey(ctx, st, f.parallel, l)
 	}
+	a.place.RemindKeys = true
 	r, err := a.open(ctx)
 	if err != nil {
 		return nil, err

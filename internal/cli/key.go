@@ -104,20 +104,24 @@ func (a *app) keyRemoveCommand() *cobra.Command {
 		Short: "Remove a key",
 		Long: `Removes a key, so that it no longer opens the repository. The key in use and the last one cannot be removed.
 
-A copy of the key files made before the removal can still be opened with the removed key.`,
+A copy of the key files made before the removal can still be opened with the removed key. With the ID of a key that is
+gone, 'tidemark check' no longer reports it.`,
 		Args: arguments(1, 1),
 	}, func(ctx context.Context, args []string) error {
 		return a.withRepository(ctx, func(r *repo.Repository) error {
+			remove := r.RemoveSlot
 			if dry {
-				id, err := r.Removable(ctx, args[0])
-				if err != nil {
-					return err
-				}
-				return a.print.Print(&output.DryRun{Would: "remove key " + id.Short()})
+				remove = r.Removable
 			}
-			id, err := r.RemoveSlot(ctx, args[0])
+			id, err := remove(ctx, args[0])
+			if errors.Is(err, repo.ErrNoKey) {
+				id, err = a.place.ForgetKey(r, args[0], dry)
+			}
 			if err != nil {
 				return err
+			}
+			if dry {
+				return a.print.Print(&output.DryRun{Would: "remove key " + id.Short()})
 			}
 			a.place.RememberKeys(ctx, r)
 			a.noteWithoutRecovery(ctx, r)

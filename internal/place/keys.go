@@ -63,11 +63,14 @@ const lookAgain = 24 * time.Hour
 // line of ID and description for each. Other lines are skipped. Of two runs at once the last one counts.
 const keysSeen = "keys"
 
+// goneMark begins the description of a key that is gone and was reported.
+const goneMark = "gone: "
+
 // keysSeenLimit is the maximum size of the file, in bytes: that of some hundred keys.
 const keysSeenLimit = 64 << 10
 
-// compareKeys warns of key slots that are damaged, and once of those that are gone: nothing else misses a key that is
-// seldom used, such as the recovery key.
+// compareKeys warns of key slots that are damaged, and of those that are gone: once, or each time if RemindKeys is set.
+// Nothing else misses a key that is seldom used, such as the recovery key.
 func (p *Place) compareKeys(r *repo.Repository) {
 	slots := r.FoundSlots()
 	intact := true // and read, all of them
@@ -86,16 +89,20 @@ func (p *Place) compareKeys(r *repo.Repository) {
 	now := describeKeys(slots)
 	for i := range slots {
 		if id := slots[i].ID.String(); slots[i].Slot == nil && seen[id] != "" {
-			now[id] = seen[id]
+			now[id] = strings.TrimPrefix(seen[id], goneMark)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(seen)) {
 		if _, there := now[id]; there {
 			continue
 		}
+		what, reported := strings.CutPrefix(seen[id], goneMark)
+		now[id] = goneMark + what
+		if reported && !p.RemindKeys {
+			continue
+		}
 		p.cfg.Warn(fmt.Sprintf("a key of this repository is gone: %s; unless 'tidemark key remove' or 'tidemark key "+
-			"recovery' removed it, put the file keys/%s back from a copy of the repository, or add the key again",
-			seen[id], id))
+			"recovery' removed it, put the file keys/%s back from a copy of the repository, or add the key again", what, id))
 	}
 	changed := !maps.Equal(seen, now)
 	if changed {
@@ -130,7 +137,7 @@ func goneKeys(ctx context.Context, st store.Store, known slotFile, wrong error) 
 	}
 	for _, id := range slices.Sorted(maps.Keys(seen)) {
 		wrong = fmt.Errorf("%w; a key is gone, %s: put the file keys/%s back from a copy of the repository, unless it was "+
-			"removed on purpose", wrong, seen[id], id)
+			"removed on purpose", wrong, strings.TrimPrefix(seen[id], goneMark), id)
 	}
 	return wrong
 }
@@ -140,6 +147,21 @@ func (p *Place) RememberKeys(ctx context.Context, r *repo.Repository) {
 	if slots, err := r.Slots(ctx); err == nil && r.CacheFolder() != "" {
 		writeKeysSeen(r.CacheFolder(), describeKeys(slots))
 	}
+}
+
+// ForgetKey removes a key that is gone from what this machine remembers, so that check no longer reports it. Its ID
+// begins with prefix. Without one, the error is ErrNoKey.
+func (p *Place) ForgetKey(r *repo.Repository, prefix string, dry bool) (format.ID, error) {
+	seen := readKeysSeen(r.CacheFolder())
+	for id, what := range seen {
+		if strings.HasPrefix(what, goneMark) && prefix != "" && strings.HasPrefix(id, strings.ToLower(prefix)) {
+			if delete(seen, id); !dry {
+				writeKeysSeen(r.CacheFolder(), seen)
+			}
+			return format.ParseID(id) //nolint:wrapcheck // one that was read
+		}
+	}
+	return format.ID{}, fmt.Errorf("remove key %q: %w", prefix, repo.ErrNoKey)
 }
 
 // describeKeys returns a description of each slot, by its ID.

@@ -46,6 +46,8 @@ type Place struct {
 	Before  time.Time     // the repository is read as it was before this time; zero: as it is
 	Frames  int           // bytes of opened frames that the repository keeps; 0: as usual
 
+	RemindKeys bool // also report keys that are gone as an earlier run reported
+
 	cfg      Config
 	spec     *options.Spec
 	governor *governor.Governor
