@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -65,23 +66,9 @@ type DiffStats struct {
 
 // Side counts what only one of the trees has.
 type Side struct {
-	Files     uint64 `json:"files"`
-	Dirs      uint64 `json:"dirs"`
-	Others    uint64 `json:"others"`
-	DataBlobs uint64 `json:"-"`     // unique; zero in a comparison with live files, as the next one
-	TreeBlobs uint64 `json:"-"`     // unique pages of trees and of lists of chunks
-	Bytes     uint64 `json:"bytes"` // of both, or of files
-}
-
-func (s *Side) count(t tree.Type) {
-	switch t {
-	case tree.File:
-		s.Files++
-	case tree.Dir:
-		s.Dirs++
-	default:
-		s.Others++
-	}
+	snapshot.Content        // the bytes are those of blobs, or of files
+	DataBlobs        uint64 `json:"-"` // unique; zero in a comparison with live files, as the next one
+	TreeBlobs        uint64 `json:"-"` // unique pages of trees and of lists of chunks
 }
 
 // Diff compares the trees with the root pages a and b and calls visit for each object that differs, in the order of
@@ -254,7 +241,7 @@ func (d *differ) only(ctx context.Context, at string, old, new item) error {
 	if n.Type == 0 { // live, and could not be read
 		return nil
 	}
-	side.count(n.Type)
+	side.Count(n.Type, 0)
 	if err := d.chunks(ctx, n, set); err != nil {
 		return fmt.Errorf("read chunks of %s: %w", at, err)
 	}

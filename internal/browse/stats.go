@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
+	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -33,10 +34,8 @@ const (
 type Statistics struct {
 	Mode      Mode
 	Snapshots uint64
-	Files     uint64 // FilesByContents: different contents
-	Dirs      uint64
-	Others    uint64
-	Bytes     uint64 // sizes of files; RawData, Unique and WholeRepository: lengths of blobs
+	// files, of FilesByContents different contents; the bytes of RawData, Unique and WholeRepository are those of blobs
+	snapshot.Content
 	Blobs     uint64
 	Stored    uint64 // sealed bytes of the frames that hold the blobs, which may hold others too; Unique: the share
 	Kinds     []KindSize
@@ -96,56 +95,43 @@ func Stats(ctx context.Context, r *repo.Repository, mode Mode, trees []format.ID
 	return s, nil
 }
 
-// sum is the total of a subtree.
-type sum struct{ files, dirs, others, bytes uint64 }
-
 // sizer sums directories. A directory with hard links beneath it is summed again each time, because its sum depends on
 // the links seen before.
 type sizer struct {
 	r     Reader
-	known map[short]sum
+	known map[short]snapshot.Content
 	links links
 }
 
 func (s *Statistics) restoreSize(ctx context.Context, r Reader, trees []format.ID) error {
-	z := &sizer{r: r, known: make(map[short]sum)}
+	z := &sizer{r: r, known: make(map[short]snapshot.Content)}
 	for _, id := range trees {
 		z.links = links{scopes: []scope{{at: "/"}}}
 		t, _, err := z.dir(ctx, id, "/")
 		if err != nil {
 			return err
 		}
-		s.Files += t.files
-		s.Dirs += t.dirs
-		s.Others += t.others
-		s.Bytes += t.bytes
+		s.Add(t)
 	}
 	return nil
 }
 
-func (z *sizer) dir(ctx context.Context, id format.ID, at string) (t sum, linked bool, err error) {
+func (z *sizer) dir(ctx context.Context, id format.ID, at string) (t snapshot.Content, linked bool, err error) {
 	if t, ok := z.known[shorten(id)]; ok {
 		return t, false, nil
 	}
 	err = walk(ctx, z.r, id, at, false, func(where string, n *tree.Node) error {
 		again := z.links.first(where, n) != ""
-		switch n.Type {
-		case tree.Dir:
+		size := n.Size
+		if again || !hasContent(n) {
+			size = 0
+		}
+		t.Count(n.Type, size)
+		if n.Type == tree.Dir {
 			sub, l, err := z.dir(ctx, n.Subtree, where)
-			if err != nil {
-				return err
-			}
 			linked = linked || l
-			t.files, t.others = t.files+sub.files, t.others+sub.others
-			t.dirs, t.bytes = t.dirs+sub.dirs+1, t.bytes+sub.bytes
-			return nil
-		case tree.File:
-			t.files++
-			if hasContent(n) && !again {
-				t.bytes += n.Size
-			}
-		default:
-			t.others++
+			t.Add(sub)
+			return err
 		}
 		linked = linked || n.Links > 1
 		return nil

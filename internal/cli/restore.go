@@ -170,7 +170,7 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 	a.place.Intake.Attach(l)
 	if selected == nil && strings.Trim(sub, "/") == "" {
 		content := found.Snapshot.Stats.Content
-		l.Expect(report.Expected{Objects: content.Files + content.Dirs + content.Others, Bytes: content.Bytes})
+		l.Expect(report.Expected{Objects: content.Objects(), Bytes: content.Bytes})
 	}
 	defer a.publish(ctx, "restore", []string{found.ID.String()}, l)()
 	stop := a.print.Watch(ctx, l)

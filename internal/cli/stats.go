@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/prune"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )
 
 func (a *app) statsCommand() *cobra.Command {
@@ -93,6 +94,6 @@ func (a *app) unique(ctx context.Context, r *repo.Repository, list []repo.Listed
 	if err != nil {
 		return nil, fmt.Errorf("find what only these snapshots use: %w", err)
 	}
-	return &browse.Statistics{Mode: browse.Unique, Snapshots: uint64(len(list)), Blobs: used.Blobs, Bytes: used.Raw,
-		Stored: used.Stored}, nil
+	return &browse.Statistics{Mode: browse.Unique, Snapshots: uint64(len(list)), Blobs: used.Blobs,
+		Content: snapshot.Content{Bytes: used.Raw}, Stored: used.Stored}, nil
 }

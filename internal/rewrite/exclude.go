@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/rules"
 	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -20,40 +21,12 @@ const keptSums = 1 << 16
 // keptWhole bounds how many directories are remembered from which nothing is left out, 32 bytes each.
 const keptWhole = 1 << 20
 
-// Counts is what a snapshot leaves out.
-type Counts struct {
-	Files  uint64 `json:"files"` // below it
-	Dirs   uint64 `json:"dirs"`
-	Others uint64 `json:"others"`
-	Bytes  uint64 `json:"bytes"`
-}
-
-// Objects is the number of objects.
-func (c *Counts) Objects() uint64 { return c.Files + c.Dirs + c.Others }
-
-func (c *Counts) add(o Counts) {
-	c.Files, c.Dirs, c.Others, c.Bytes = c.Files+o.Files, c.Dirs+o.Dirs, c.Others+o.Others, c.Bytes+o.Bytes
-}
-
-// node counts an object without what is in it.
-func (c *Counts) node(n *tree.Node) {
-	switch n.Type {
-	case tree.File:
-		c.Files++
-		c.Bytes += n.Size
-	case tree.Dir:
-		c.Dirs++
-	default:
-		c.Others++
-	}
-}
-
 // Excluded is an object that matches, with everything in it.
 type Excluded struct {
 	Snapshot format.ID `json:"snapshot_id"` // the original
 	event.Path
 	Type tree.Type `json:"-"`
-	Counts
+	snapshot.Content
 }
 
 // Exclusion says what is left out of snapshots.
@@ -75,7 +48,7 @@ func Exclude(ctx context.Context, r *repo.Repository, chosen []repo.Listed, what
 	opt Options) (*Result, error) {
 	res := &Result{}
 	err := within(ctx, r, opt, func(ctx context.Context, w *writer) error {
-		x := &excluder{writer: w, what: what, sums: make(map[format.ID]Counts), whole: make(map[format.ID]struct{})}
+		x := &excluder{writer: w, what: what, sums: make(map[format.ID]snapshot.Content), whole: make(map[format.ID]struct{})}
 		for i := range chosen {
 			if err := x.one(ctx, &chosen[i], res); err != nil {
 				return fmt.Errorf("snapshot %s: %w", chosen[i].ID.Short(), err)
@@ -94,19 +67,19 @@ func Exclude(ctx context.Context, r *repo.Repository, chosen []repo.Listed, what
 type excluder struct {
 	*writer
 	what  Exclusion
-	sums  map[format.ID]Counts   // by left-out directory
-	whole map[format.ID]struct{} // directories from which patterns without a place leave nothing out
+	sums  map[format.ID]snapshot.Content // by left-out directory
+	whole map[format.ID]struct{}         // directories from which patterns without a place leave nothing out
 
 	snapshot format.ID           // that is examined
 	sources  []string            // of it
 	dirty    map[string]struct{} // directories of it to be stored again
-	left     Counts              // of it
+	left     snapshot.Content    // of it
 }
 
 func (x *excluder) one(ctx context.Context, l *repo.Listed, res *Result) error {
 	state, _ := x.what.Rules.Root("/")
 	x.snapshot, x.sources = l.ID, l.Snapshot.Sources
-	x.dirty, x.left = make(map[string]struct{}), Counts{}
+	x.dirty, x.left = make(map[string]struct{}), snapshot.Content{}
 	rest, err := x.search(ctx, l.Snapshot.Tree, "", state)
 	switch {
 	case err != nil:
@@ -196,15 +169,15 @@ func damaged(err error, path string) error {
 // leaveOut counts an object with everything in it and reports it.
 func (x *excluder) leaveOut(ctx context.Context, path string, n *tree.Node) error {
 	e := Excluded{Snapshot: x.snapshot, Path: event.NewPath(path), Type: n.Type}
-	e.node(n)
+	e.Count(n.Type, n.Size)
 	if n.Type == tree.Dir {
 		in, err := x.sum(ctx, n.Subtree)
 		if err != nil {
 			return damaged(err, path)
 		}
-		e.add(in)
+		e.Add(in)
 	}
-	x.left.add(e.Counts)
+	x.left.Add(e.Content)
 	if x.what.Each == nil {
 		return nil
 	}
@@ -212,17 +185,17 @@ func (x *excluder) leaveOut(ctx context.Context, path string, n *tree.Node) erro
 }
 
 // sum counts what is in a directory.
-func (x *excluder) sum(ctx context.Context, id format.ID) (c Counts, err error) {
+func (x *excluder) sum(ctx context.Context, id format.ID) (c snapshot.Content, err error) {
 	if known, ok := x.sums[id]; ok {
 		return known, nil
 	}
 	err = tree.Walk(ctx, x.r.LoadBlob, id, func(n *tree.Node) error {
-		c.node(n)
+		c.Count(n.Type, n.Size)
 		if n.Type != tree.Dir {
 			return nil
 		}
 		in, err := x.sum(ctx, n.Subtree)
-		c.add(in)
+		c.Add(in)
 		return err
 	})
 	if err == nil && len(x.sums) < keptSums {

@@ -31,7 +31,7 @@ type Changed struct {
 	Old      repo.Listed
 	New      format.ID          // zero in a dry run
 	Snapshot *snapshot.Snapshot // the new one
-	Left     Counts             // what it leaves out; zero for tags
+	Left     snapshot.Content   // what it leaves out; zero for tags
 }
 
 // writer is one run over several snapshots.

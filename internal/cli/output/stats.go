@@ -88,7 +88,7 @@ func (s *Stats) cost(w *show.Page) {
 // Events returns the record.
 func (s *Stats) Events() []any {
 	e := &event.Statistics{Type: "stats", Mode: string(s.Mode), Snapshots: s.Snapshots,
-		FileCount: s.Files + s.Dirs + s.Others, RestoreSize: s.Bytes, BlobCount: s.Blobs, Stored: s.Stored,
+		FileCount: s.Objects(), RestoreSize: s.Bytes, BlobCount: s.Blobs, Stored: s.Stored,
 		Ratio: s.Ratio(), Packs: s.Data.Packs + s.Trees.Packs, ChunkSize: s.ChunkSize}
 	if s.Stored > 0 {
 		e.Uncompressed = s.Bytes

@@ -28,7 +28,7 @@ func TestTablesAreCurrent(t *testing.T) {
 	require.NoError(t, err)
 	types := structs(t, "../../report/event", "../../report", ".", "../../backup", "../../browse", "../../buildinfo",
 		"../../copy", "../../drill", "../../manual", "../../options", "../../options/optionfile", "../../proofs",
-		"../../prune", "../../repair", "../../rewrite", "../../service")
+		"../../prune", "../../repair", "../../rewrite", "../../service", "../../../pkg/format/snapshot")
 	table := regexp.MustCompile(`(?s)(<!-- Generated from ([\w.]+) -->\n).*?(<!-- End of generated -->)`)
 	want := table.ReplaceAllStringFunc(string(page), func(block string) string {
 		m := table.FindStringSubmatch(block)

@@ -1,6 +1,9 @@
 package snapshot
 
-import "github.com/tidemark-backup/tidemark/pkg/format/wire"
+import (
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+	"github.com/tidemark-backup/tidemark/pkg/format/wire"
+)
 
 // Stats are the numbers of the session that made a snapshot, and of what the snapshot holds. They serve people: nothing
 // is decided by them.
@@ -14,10 +17,33 @@ type Stats struct {
 	Blobs   Blobs    // what the repository gained
 }
 
-// Content counts what is in a snapshot.
+// Content counts what is in a snapshot, or in a part of one.
 type Content struct {
-	Files, Dirs, Others uint64
-	Bytes               uint64 // sum of the sizes of the files; of hard links each name
+	Files  uint64 `json:"files"`  // regular files
+	Dirs   uint64 `json:"dirs"`   // directories
+	Others uint64 `json:"others"` // everything else
+	Bytes  uint64 `json:"bytes"`  // sizes of the files; of hard links each name
+}
+
+// Objects is the number of objects.
+func (c *Content) Objects() uint64 { return c.Files + c.Dirs + c.Others }
+
+// Count adds an object. The size of others than files does not count.
+func (c *Content) Count(t tree.Type, size uint64) {
+	switch t {
+	case tree.File:
+		c.Files++
+		c.Bytes += size
+	case tree.Dir:
+		c.Dirs++
+	default:
+		c.Others++
+	}
+}
+
+// Add adds the numbers of o.
+func (c *Content) Add(o Content) {
+	c.Files, c.Dirs, c.Others, c.Bytes = c.Files+o.Files, c.Dirs+o.Dirs, c.Others+o.Others, c.Bytes+o.Bytes
 }
 
 // Objects counts file-system objects by their fate in the session.

@@ -166,7 +166,7 @@ func TestRewriteKeepsTheRest(t *testing.T) {
 	res, err := leaveOut(p, "*.iso", rewrite.Options{})
 	require.NoError(t, err)
 	require.Len(t, res.Changed, 1)
-	require.Equal(t, rewrite.Counts{Files: 3, Dirs: 2, Others: 1, Bytes: 90_003}, res.Changed[0].Left)
+	require.Equal(t, snapshot.Content{Files: 3, Dirs: 2, Others: 1, Bytes: 90_003}, res.Changed[0].Left)
 	require.Equal(t, dry.Changed[0].Left, res.Changed[0].Left)
 	fresh := res.Changed[0]
 	require.NoError(t, p.With(func(r *repo.Repository) error {
