@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // Tiers is the number of I/O tiers: 0 has precedence, 3 yields to all others.
@@ -66,30 +67,15 @@ type Gate struct {
 	Policy string // of the job, now
 	State  GateState
 	// operations that were seen to reach the device: inside windows, where each takes a slot, all of them
-	Charged uint64
-	Asleep  TierTimes     // by tier of the sleeper, summed over sleepers: may exceed the time on the wall
-	Held    time.Duration // time on the wall in which the job slept and had no I/O on the device
-	Engaged time.Duration // time on the wall in which a window was open
-	Windows [Tiers]uint64 // opened, by the tier of the process that opened them
-	Impact                // what the job costs others while a window is open
-	Blamed  []Process     // known processes that opened them, by bytes
-	Current []Process     // of these, the ones that used the device in the last seconds
-	Notes   []string      // what the user should know about how the device is watched, each a sentence
-}
-
-// Impact is what a job costs others on a device while a window is open. It is zero where a turn is one I/O.
-type Impact struct {
-	Max    float64       // the part of their speed that others may lose
-	Budget time.Duration // device time of the next turn
-	Rate   float64       // I/Os a second of others; 0: not known
-	Turns  time.Duration // device time that the job used while windows were open
-	Lost   time.Duration // of that, what others have lost, at most
-	// Harm is the part of the device time of slot grants that others lose, as the next one assumes: the calculated one, or
-	// the measured bound if that is less.
-	Harm       float64
-	Calculated float64       // upper bound of the same by calculation
-	Measured   float64       // upper bound (two standard errors) of the same as measured; 0: not measured now
-	Inflight   time.Duration // bound on what is in flight while a window is open
+	Charged         uint64
+	Asleep          TierTimes     // by tier of the sleeper, summed over sleepers: may exceed the time on the wall
+	Held            time.Duration // time on the wall in which the job slept and had no I/O on the device
+	Engaged         time.Duration // time on the wall in which a window was open
+	Windows         [Tiers]uint64 // opened, by the tier of the process that opened them
+	iopolicy.Impact               // what the job costs others while a window is open
+	Blamed          []Process     // known processes that opened them, by bytes
+	Current         []Process     // of these, the ones that used the device in the last seconds
+	Notes           []string      // what the user should know about how the device is watched, each a sentence
 }
 
 // Slowed returns the part of their speed that others lost at most, while they used the device.
@@ -146,10 +132,11 @@ func GatesSince(now, earlier []Gate) []Gate {
 	return out
 }
 
-// PolicySpan is an I/O policy and when it began to hold.
+// PolicySpan is an I/O policy and since when it held.
 type PolicySpan struct {
-	Policy string
-	Since  time.Duration // since the job began
+	// `important`, `standard`, `utility`, `throttle` or `passive`
+	Policy string  `json:"policy"`
+	Since  float64 `json:"since_seconds"` // from the start of the job
 }
 
 // Gates sets the function that returns the gates of the job. It is called once, before the first Snapshot. ask may be
@@ -174,11 +161,11 @@ const leastSpan = 250 * time.Millisecond
 // Policy sets the I/O policy in effect from now on. A policy of less than 250 ms is dropped, and its time counts for
 // the next one.
 func (l *Ledger) Policy(word string) {
-	at := l.since()
+	at := l.since().Seconds()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	begin := at
-	if n := len(l.policies); n > 0 && l.policies[n-1].Policy != word && at-l.policies[n-1].Since < leastSpan {
+	if n := len(l.policies); n > 0 && l.policies[n-1].Policy != word && at-l.policies[n-1].Since < leastSpan.Seconds() {
 		begin = l.policies[n-1].Since
 		l.policies = l.policies[:n-1]
 	}
@@ -194,7 +181,7 @@ func (t *Totals) Policy() string {
 		if i == 0 {
 			b.WriteString(p.Policy)
 		} else {
-			fmt.Fprintf(&b, ", then %s after %s", p.Policy, human.Span(p.Since))
+			fmt.Fprintf(&b, ", then %s after %s", p.Policy, human.Span(time.Duration(p.Since*float64(time.Second))))
 		}
 	}
 	return b.String()

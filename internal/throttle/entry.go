@@ -189,7 +189,7 @@ func (e *entry) report(p iopolicy.Policy) report.Gate {
 	g := report.Gate{
 		Device: s.Name, Medium: medium.String(), Why: why, Policy: p.String(), State: report.GateState(s.State),
 		Charged: s.Charged,
-		Asleep:  s.Asleep, Held: s.Held, Engaged: s.Engaged, Windows: s.Windows, Impact: report.Impact(s.Impact),
+		Asleep:  s.Asleep, Held: s.Held, Engaged: s.Engaged, Windows: s.Windows, Impact: s.Impact,
 		Notes: e.notes,
 	}
 	if mode, why := e.watch.Mode(); mode != diskwatch.Blind && why != "" {

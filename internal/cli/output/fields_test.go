@@ -129,7 +129,7 @@ func TestEveryFieldIsDocumentedAndNoOther(t *testing.T) {
 		"notify_test":                      event.NotifyTest{},
 		"job_definition":                   event.JobDefinition{},
 		"service":                          Service{},
-		"policies":                         event.PolicySpan{},
+		"policies":                         report.PolicySpan{},
 		"workers":                          report.PoolSizes{},
 		"sources":                          event.Source{},
 		"gates":                            event.Gate{},

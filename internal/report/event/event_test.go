@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // The words of phases and stages that docs/json.md promises are all there are.
@@ -109,7 +110,7 @@ func TestStatus(t *testing.T) {
 func gated() *report.Totals {
 	return &report.Totals{
 		Elapsed:  49 * time.Second,
-		Policies: []report.PolicySpan{{Policy: "throttle"}, {Policy: "important", Since: 32500 * time.Millisecond}},
+		Policies: []report.PolicySpan{{Policy: "throttle"}, {Policy: "important", Since: 32.5}},
 		Gates: []report.Gate{{
 			Device: "s\xffa", Medium: "ssd", Why: "The data lies on sda.", Policy: "throttle", State: report.Waiting,
 			Charged: 1480,
@@ -144,7 +145,7 @@ func TestGatesInEvents(t *testing.T) {
 }
 
 func TestImpactInEvents(t *testing.T) {
-	g := report.Gate{Impact: report.Impact{Max: 0.05, Budget: time.Millisecond, Rate: 1000, Harm: 0.1, Calculated: 0.3,
+	g := report.Gate{Impact: iopolicy.Impact{Max: 0.05, Budget: time.Millisecond, Rate: 1000, Harm: 0.1, Calculated: 0.3,
 		Measured: 0.1, Inflight: 300 * time.Microsecond}}
 	want := &Impact{Max: 5, Budget: 0.001, Rate: 1000, Harm: 0.1, Calculated: 0.3, Measured: 0.1, Inflight: 0.0003}
 	require.Equal(t, want, NewGate(&g, time.Second).Impact)

@@ -40,18 +40,12 @@ type Impact struct {
 	Inflight   float64 `json:"in_flight_seconds"`       // limit of the device time of I/O in flight
 }
 
-// PolicySpan is an I/O policy and since when it held.
-type PolicySpan struct {
-	// `important`, `standard`, `utility`, `throttle` or `passive`
-	Policy string  `json:"policy"`
-	Since  float64 `json:"since_seconds"` // from the start of the job
-}
-
 // Yielding reports how a job yielded: part of the figures of a summary, and of a status.
 type Yielding struct {
-	Policies []PolicySpan `json:"policies,omitempty"` // lists, see below
-	Gates    []Gate       `json:"gates,omitempty"`
-	Without  *float64     `json:"seconds_without_yielding,omitempty"` // estimated duration if the job had not yielded
+	Policies []report.PolicySpan `json:"policies,omitempty"` // lists, see below
+	Gates    []Gate              `json:"gates,omitempty"`
+	// estimated duration if the job had not yielded
+	Without *float64 `json:"seconds_without_yielding,omitempty"`
 }
 
 // NewGate makes the form of g in an event, of a job that has run for some time.
@@ -85,10 +79,7 @@ func processes(all []report.Process) (out []report.Process) {
 }
 
 func yielding(t *report.Totals) Yielding {
-	var y Yielding
-	for _, p := range t.Policies {
-		y.Policies = append(y.Policies, PolicySpan{p.Policy, p.Since.Seconds()})
-	}
+	y := Yielding{Policies: t.Policies}
 	for i := range t.Gates {
 		y.Gates = append(y.Gates, NewGate(&t.Gates[i], t.Elapsed))
 	}

@@ -10,13 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // gated is a run of 49 s that slept for fio on sda: 49 - 37 = 12 s without, and a window was open half of the time.
 func gated() *report.Totals {
 	return &report.Totals{
 		Elapsed:  49 * time.Second,
-		Policies: []report.PolicySpan{{Policy: "throttle"}, {Policy: "important", Since: 32 * time.Second}},
+		Policies: []report.PolicySpan{{Policy: "throttle"}, {Policy: "important", Since: 32}},
 		Gates: []report.Gate{
 			{
 				Device: "sda", Medium: "ssd", State: report.Waiting, Charged: 1480,
@@ -67,7 +68,7 @@ func TestSessionReportIncludesGates(t *testing.T) {
 // The report has what was measured beside what was calculated; what was not measured has no line.
 func TestSessionReportNamesWhatWasMeasured(t *testing.T) {
 	totals := gated()
-	totals.Gates[0].Impact = report.Impact{Max: 0.05, Turns: 3 * time.Second, Lost: time.Second, Rate: 1000,
+	totals.Gates[0].Impact = iopolicy.Impact{Max: 0.05, Turns: 3 * time.Second, Lost: time.Second, Rate: 1000,
 		Harm: 0.04, Calculated: 0.3, Measured: 0.04}
 	var b Page
 	WriteSession(&b, totals)
