@@ -101,7 +101,7 @@ func TestBoxes(t *testing.T) {
 			src := filepath.Join(testkit.RamDir(t), "src")
 			testkit.Write(t, src, testkit.Random(uint64(len(name)), 150, true))
 			written(t, src, 1, map[string]int{"large": 1 << 20})
-			settle()
+			kit.Settle()
 			m.list(src)
 			seen := fmt.Sprintf("%d messages in clear, %d encrypted", clear.Load(), encrypted.Load())
 			if b.sealed {

@@ -56,7 +56,7 @@ func source(t testing.TB) (src string) {
 	src = filepath.Join(testkit.RamDir(t), "src")
 	testkit.Write(t, src, testkit.Random(3, 60, true))
 	written(t, src, 11, map[string]int{"a": fullBytes / 2, "deep/er/b": fullBytes / 4, "deep/c": fullBytes / 4})
-	settle()
+	kit.Settle()
 	return src
 }
 
@@ -70,22 +70,22 @@ type result struct {
 // during begins a backup, and returns once the moment is there; the backup continues. The messages are counted by the
 // proxy if there is one.
 func (m *machine) during(p *smbtest.Proxy, at moment, job backup.Job) (done <-chan result) {
-	m.t.Helper()
+	m.T.Helper()
 	return m.begin(p, at, job, func() {})
 }
 
 // standing is during, but packs that are not yet under way wait at that moment, until release is called: what the test
 // does then may take its time.
 func (m *machine) standing(p *smbtest.Proxy, at moment, job backup.Job) (done <-chan result, release func()) {
-	m.t.Helper()
+	m.T.Helper()
 	done = m.begin(p, at, job, func() { release = m.st.hold() })
-	m.t.Cleanup(release)
+	m.T.Cleanup(release)
 	return done, release
 }
 
 // begin calls there at the moment, from any goroutine.
 func (m *machine) begin(p *smbtest.Proxy, at moment, job backup.Job, there func()) (done <-chan result) {
-	m.t.Helper()
+	m.T.Helper()
 	reached := make(chan struct{})
 	arrive := func() {
 		there()
@@ -107,13 +107,13 @@ func (m *machine) begin(p *smbtest.Proxy, at moment, job backup.Job, there func(
 	ended := make(chan result, 1)
 	go func() {
 		var r result
-		r.out, r.totals, r.err = m.backup(m.t.Context(), job)
+		r.out, r.totals, r.err = m.BackupCtx(m.T.Context(), job)
 		ended <- r
 	}()
 	select {
 	case <-reached:
 	case r := <-ended:
-		require.Failf(m.t, "too late", "the backup ended before %v: %v", at, r.err)
+		require.Failf(m.T, "too late", "the backup ended before %v: %v", at, r.err)
 	}
 	return ended
 }
@@ -147,20 +147,20 @@ const uploads = 2
 // requireResumed runs the job again after one that failed, and requires that it sends nothing twice. No blob is in two
 // packs. All acknowledged packs are in the index, except those that still lacked their proof.
 func (m *machine) requireResumed(job backup.Job) *backup.Outcome {
-	m.t.Helper()
+	m.T.Helper()
 	acked, size := m.st.promises(store.Pack)
 	stored := m.st.names(store.Pack)
 	out, totals := m.requireBackup(job)
-	direct := connect(m.t, at(m.server), smb.Options{}, smb.Open)
-	for _, name := range namedPacks(m.t, m.st.keys, direct) {
+	direct := connect(m.T, at(m.server), smb.Options{}, smb.Open)
+	for _, name := range namedPacks(m.T, m.st.keys, direct) {
 		delete(stored, name)
 	}
-	require.LessOrEqual(m.t, len(stored), uploads, "packs that were acknowledged are in no index")
-	for id, n := range blobs(m.t, m.st.keys, direct) {
-		require.Equal(m.t, 1, n, "blob %s was sent again", id.Short())
+	require.LessOrEqual(m.T, len(stored), uploads, "packs that were acknowledged are in no index")
+	for id, n := range blobs(m.T, m.st.keys, direct) {
+		require.Equal(m.T, 1, n, "blob %s was sent again", id.Short())
 	}
 	_, all := m.st.promises(store.Pack)
-	m.t.Logf("%d packs with %d KiB were acknowledged before, %d of them in vain; %d KiB were sent to finish, %d "+
+	m.T.Logf("%d packs with %d KiB were acknowledged before, %d of them in vain; %d KiB were sent to finish, %d "+
 		"KiB were read",
 		acked, size>>10, len(stored), (all-size)>>10, totals.Bytes.Read>>10)
 	return out
@@ -168,7 +168,7 @@ func (m *machine) requireResumed(job backup.Job) *backup.Outcome {
 
 // finish brings a cut backup to its end and requires all that must hold then. first is a snapshot from before.
 func (m *machine) finish(src string, first *backup.Outcome, r result, ended bool) {
-	m.t.Helper()
+	m.T.Helper()
 	kept := []*backup.Outcome{first}
 	if ended {
 		kept = append(kept, r.out)
@@ -176,7 +176,7 @@ func (m *machine) finish(src string, first *backup.Outcome, r result, ended bool
 		kept = append(kept, m.requireResumed(m.job(src)))
 	}
 	if again, totals := m.requireBackup(m.job(src)); again != nil {
-		require.Zero(m.t, totals.Bytes.Read, "the next backup reads an unchanged tree again")
+		require.Zero(m.T, totals.Bytes.Read, "the next backup reads an unchanged tree again")
 		kept = append(kept, again)
 	}
 	m.requireListed(kept...)
@@ -200,10 +200,10 @@ func begun(t *testing.T, c smbtest.Config, o smb.Options) (m *machine, p *smbtes
 
 // first makes a snapshot of a small tree.
 func (m *machine) first() *backup.Outcome {
-	m.t.Helper()
-	small := filepath.Join(testkit.RamDir(m.t), "small")
-	written(m.t, small, 1, map[string]int{"x": 200_000})
-	settle()
+	m.T.Helper()
+	small := filepath.Join(testkit.RamDir(m.T), "small")
+	written(m.T, small, 1, map[string]int{"x": 200_000})
+	kit.Settle()
 	out, _ := m.requireBackup(m.job(small))
 	return out
 }

@@ -40,10 +40,10 @@ func TestDiskFull(t *testing.T) {
 		require.False(t, r.requireEnd(t, false, "free some space", store.ErrNoSpace), "it ended before the disk was full")
 		require.Empty(t, leftovers(t, folder), "a temporary file still takes the space")
 
-		_, _, err := m.backup(t.Context(), m.job(src))
+		_, _, err := m.BackupCtx(t.Context(), m.job(src))
 		require.ErrorIs(t, err, store.ErrNoSpace)
 		m.requireListed(first)
-		require.Empty(t, m.another("two", smb.Options{}).check().Problems, "on the full disk")
+		require.Empty(t, m.another("two", smb.Options{}).Problems(), "on the full disk")
 
 		require.NoError(t, os.Remove(ballast))
 		m.finish(src, first, r, false)
@@ -64,7 +64,7 @@ func TestShareReadOnly(t *testing.T) {
 			release()
 			r := <-done
 			require.False(t, r.requireEnd(t, false, "allow writing", store.ErrDenied))
-			require.Empty(t, m.another("two", smb.Options{}).check().Problems, "on a disk that is read-only")
+			require.Empty(t, m.another("two", smb.Options{}).Problems(), "on a disk that is read-only")
 			require.NoError(t, unix.Mount("", folder, "", unix.MS_REMOUNT, ""))
 			m.finish(src, first, r, false)
 		})
@@ -81,7 +81,7 @@ func TestShareReadOnly(t *testing.T) {
 			// Samba reports different errors when it opens a file and when it writes to an open one.
 			require.False(t, r.requireEnd(t, false, "", store.ErrDenied))
 			require.Regexp(t, "let this user read and write|allow writing", r.err.Error())
-			require.Empty(t, m.another("two", smb.Options{}).check().Problems, "on a share that is read-only")
+			require.Empty(t, m.another("two", smb.Options{}).Problems(), "on a share that is read-only")
 			m.server.Configure(smbtest.Config{})
 			m.server.Reload()
 			m.finish(src, first, r, false)

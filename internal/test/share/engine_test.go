@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
+	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
 	"github.com/tidemark-backup/tidemark/internal/test/smbtest"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
@@ -17,27 +18,27 @@ import (
 // list runs through what a person does with a repository: a backup, one of a tree that did not change, one of a tree
 // that did, a check and a restore.
 func (m *machine) list(src string) {
-	m.t.Helper()
+	m.T.Helper()
 	first, _ := m.requireBackup(m.job(src))
 	m.requireSound(src)
 	_, before := m.st.promises(store.Pack)
 
 	same, totals := m.requireBackup(m.job(src))
-	require.Zero(m.t, totals.Bytes.Read, "an unchanged tree was read")
+	require.Zero(m.T, totals.Bytes.Read, "an unchanged tree was read")
 	_, after := m.st.promises(store.Pack)
-	require.Less(m.t, after-before, packSize/4, "an unchanged tree was sent again")
+	require.Less(m.T, after-before, packSize/4, "an unchanged tree was sent again")
 
-	written(m.t, src, 77, map[string]int{"new/file": 300_000})
-	require.NoError(m.t, os.Remove(filepath.Join(src, "large")))
-	settle()
+	written(m.T, src, 77, map[string]int{"new/file": 300_000})
+	require.NoError(m.T, os.Remove(filepath.Join(src, "large")))
+	kit.Settle()
 	before = after
 	changed, _ := m.requireBackup(m.job(src))
 	_, after = m.st.promises(store.Pack)
-	require.Greater(m.t, after-before, 300_000)
-	require.Less(m.t, after-before, 300_000+packSize, "more was sent than what changed")
+	require.Greater(m.T, after-before, 300_000)
+	require.Less(m.T, after-before, 300_000+packSize, "more was sent than what changed")
 	m.requireSound(src)
 	m.requireListed(first, same, changed)
-	require.Empty(m.t, leftovers(m.t, m.server.Folder))
+	require.Empty(m.T, leftovers(m.T, m.server.Folder))
 }
 
 func TestEngine(t *testing.T) {
@@ -54,7 +55,7 @@ func TestEngine(t *testing.T) {
 			src := filepath.Join(testkit.RamDir(t), "src")
 			tree(t, src)
 			written(t, src, 1, map[string]int{"large": 3 << 20})
-			settle()
+			kit.Settle()
 			m := newMachine(t, s, at(s), smb.Options{})
 			m.list(src)
 		})
@@ -77,14 +78,14 @@ func TestTwoMachines(t *testing.T) {
 		written(t, src, uint64(40+i), map[string]int{"own/x": 2 << 20, "own/y": 300})
 		sources = append(sources, src)
 	}
-	settle()
+	kit.Settle()
 	rounds := 3
 	for round := range rounds {
 		var both sync.WaitGroup
 		results := make([]error, 2)
 		for i, m := range []*machine{one, two} {
 			job := m.job(sources[i])
-			both.Go(func() { _, _, results[i] = m.backup(t.Context(), job) })
+			both.Go(func() { _, _, results[i] = m.BackupCtx(t.Context(), job) })
 		}
 		both.Wait()
 		require.NoError(t, results[0])
@@ -93,7 +94,7 @@ func TestTwoMachines(t *testing.T) {
 			written(t, sources[i], uint64(1000*i+round), map[string]int{"own/x": 1<<20 + round})
 			written(t, sources[i], uint64(round), map[string]int{"same/later": 900_000 + round})
 		}
-		settle()
+		kit.Settle()
 	}
 	for i, m := range []*machine{one, two} {
 		m.requireBackup(m.job(sources[i]))

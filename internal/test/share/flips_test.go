@@ -35,7 +35,7 @@ func TestFlipsOfALineAreNoDamage(t *testing.T) {
 			var reads, flips atomic.Int64
 			var fresh sync.Map // reads by the number of the connection
 			var found *check.Result
-			err := m.with(func(r *repo.Repository) (err error) {
+			err := m.With(func(r *repo.Repository) (err error) {
 				p.Filter(func(f *smbtest.Frame) smbtest.Verdict {
 					if !f.Is(smbtest.Read, false) || f.Pending() || len(f.Data) <= 200 {
 						return smbtest.Pass

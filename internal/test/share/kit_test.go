@@ -13,17 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
-	"github.com/tidemark-backup/tidemark/internal/backup/scan"
-	"github.com/tidemark-backup/tidemark/internal/check"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/restore"
-	"github.com/tidemark-backup/tidemark/internal/rules"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
+	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
 	"github.com/tidemark-backup/tidemark/internal/test/smbtest"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
-	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 )
 
 // folder is where the repository lies on the share.
@@ -62,70 +59,37 @@ func connect(t testing.TB, to smb.Target, o smb.Options,
 
 // machine is a computer that backs up to a share: its store, its cache, and the acknowledgements it received.
 type machine struct {
-	t      testing.TB
+	*kit.Engine
 	server *smbtest.Server
-	st     *witness
-	open   repo.OpenOptions
+	st     *witness // its Store
 	host   string
-
-	ledger *report.Ledger // of the last job
-}
-
-func passphrase() repo.Secret {
-	return repo.Secret{Method: keyfile.Passphrase, Value: []byte("correct horse")}
 }
 
 // newMachine makes a repository, and is the first computer to use it.
 func newMachine(t testing.TB, s *smbtest.Server, to smb.Target, o smb.Options) *machine {
 	t.Helper()
-	m := &machine{t: t, server: s, host: "one", st: &witness{
+	st := &witness{
 		Store: connect(t, to, o, smb.Create), disk: filepath.Join(s.Folder, filepath.FromSlash(folder)),
-	}}
-	m.open = repo.OpenOptions{Unlock: repo.UnlockWith(passphrase()), Cache: repo.CacheOptions{Dir: testkit.RamDir(t)}}
-	r, _, err := repo.Init(t.Context(), m.st, repo.InitOptions{
-		Secrets: []repo.Secret{passphrase()}, Params: keyfile.Params{Time: 1, MemoryKiB: 8, Threads: 1}, Label: "test",
-		Open: m.open,
-	})
-	require.NoError(t, err)
-	m.st.keys = r.Keys()
-	require.NoError(t, r.Close())
+	}
+	m := &machine{Engine: kit.NewEngine(t, st), server: s, st: st, host: "one"}
+	require.NoError(t, m.With(func(r *repo.Repository) error { st.keys = r.Keys(); return nil }))
 	return m
 }
 
 // another is a computer with a cache and sessions of its own, which goes to the server directly.
 func (m *machine) another(host string, o smb.Options) *machine {
-	m.t.Helper()
-	other := &machine{t: m.t, server: m.server, host: host, st: &witness{
-		Store: connect(m.t, at(m.server), o, smb.Open), keys: m.st.keys, disk: m.st.disk,
+	m.T.Helper()
+	st := &witness{Store: connect(m.T, at(m.server), o, smb.Open), keys: m.st.keys, disk: m.st.disk}
+	return &machine{server: m.server, st: st, host: host, Engine: &kit.Engine{
+		T: m.T, Store: st, Open: kit.OpenOptions(testkit.RamDir(m.T)), Parallel: m.Parallel,
 	}}
-	cache := repo.CacheOptions{Dir: testkit.RamDir(m.t)}
-	other.open = repo.OpenOptions{Unlock: repo.UnlockWith(passphrase()), Cache: cache}
-	return other
-}
-
-// with opens the repository for the time of fn.
-func (m *machine) with(fn func(r *repo.Repository) error) error {
-	r, err := repo.Open(context.Background(), m.st, m.open)
-	if err != nil {
-		return err
-	}
-	err = fn(r)
-	if cerr := r.Close(); err == nil {
-		err = cerr
-	}
-	return err
 }
 
 // job is a backup of one directory in small packs, so that there are many moments in it.
 func (m *machine) job(dir string) backup.Job {
-	m.t.Helper()
-	pick, err := scan.Sources([]string{dir})
-	require.NoError(m.t, err)
-	job := backup.Job{
-		Label:    backup.Label{Host: m.host, Sources: []string{dir}},
-		Source:   backup.Source{Root: pick, Rules: rules.NewBuilder().Compile(), Reading: backup.Reading{Retries: 4}},
-		Parallel: backup.Parallel{Scanners: 2, Readers: backup.Range{Start: 2}, Compressors: backup.Range{Start: 2}},
-	}
+	m.T.Helper()
+	job := m.Job(dir)
+	job.Label.Host = m.host
 	tune := &job.Session.Tuning
 	tune.DataPack, tune.TreePack, tune.Segment, tune.Frame = packSize, packSize/4, segment, packSize/4
 	return job
@@ -137,83 +101,56 @@ const (
 	segment  = 4
 )
 
-// backup makes a snapshot. It may be called from any goroutine.
-func (m *machine) backup(ctx context.Context, job backup.Job) (out *backup.Outcome, totals report.Totals, err error) {
-	m.ledger = report.New(time.Now)
-	err = m.with(func(r *repo.Repository) error {
-		out, err = backup.Run(ctx, r, job, m.ledger)
-		return err
-	})
-	return out, m.ledger.Snapshot(), err
-}
-
 // requireBackup makes a snapshot of everything.
 func (m *machine) requireBackup(job backup.Job) (*backup.Outcome, report.Totals) {
-	m.t.Helper()
-	out, totals, err := m.backup(m.t.Context(), job)
-	require.NoError(m.t, err)
-	require.Zero(m.t, totals.Failures)
-	require.False(m.t, out.Failed)
+	m.T.Helper()
+	out, totals, err := m.BackupCtx(m.T.Context(), job)
+	require.NoError(m.T, err)
+	require.Zero(m.T, totals.Failures)
+	require.False(m.T, out.Failed)
 	return out, totals
 }
 
 // requireRestored restores dir of this host's newest snapshot and compares every byte and attribute with the original.
 func (m *machine) requireRestored(dir string) {
-	m.t.Helper()
-	dst := filepath.Join(testkit.RamDir(m.t), "out")
+	m.T.Helper()
+	dst := filepath.Join(testkit.RamDir(m.T), "out")
 	l := report.NewJob(report.Restore, time.Now)
-	require.NoError(m.t, m.with(func(r *repo.Repository) error {
-		found, err := r.FindSnapshot(m.t.Context(), repo.Latest, repo.Filter{Hosts: []string{m.host}})
+	require.NoError(m.T, m.With(func(r *repo.Repository) error {
+		found, err := r.FindSnapshot(m.T.Context(), repo.Latest, repo.Filter{Hosts: []string{m.host}})
 		if err != nil {
 			return err
 		}
 		what := restore.Selection{Tree: found.Snapshot.Tree, Sub: dir}
-		_, err = restore.Run(m.t.Context(), r, what, restore.Target{Path: dst, Verify: true}, 2, l)
+		_, err = restore.Run(m.T.Context(), r, what, restore.Target{Path: dst, Verify: true}, 2, l)
 		return err
 	}))
-	require.Empty(m.t, l.Issues())
-	require.Empty(m.t, testkit.Compare(m.t.Context(), dir, dst, testkit.CompareOptions{}))
-}
-
-// check reads everything back and returns the findings.
-func (m *machine) check() *check.Result {
-	m.t.Helper()
-	var found *check.Result
-	require.NoError(m.t, m.with(func(r *repo.Repository) (err error) {
-		l := report.NewJob(report.Check, time.Now)
-		found, err = check.Run(m.t.Context(), r, check.Options{ReadData: true, Scratch: testkit.RamDir(m.t)}, l)
-		return err
-	}))
-	return found
+	require.Empty(m.T, l.Issues())
+	require.Empty(m.T, testkit.Compare(m.T.Context(), dir, dst, testkit.CompareOptions{}))
 }
 
 // requireSound checks the repository at the end of a test from another computer: a check finds nothing, all
 // acknowledged files exist, all files named by an index are whole, and dir restores.
 func (m *machine) requireSound(dir string) {
-	m.t.Helper()
+	m.T.Helper()
 	fresh := m.another(m.host, smb.Options{})
-	for _, p := range fresh.check().Problems {
-		m.t.Errorf("check: %s: %v", p.Object, p.Err)
-	}
-	m.st.requireKept(m.t, fresh.st.Store)
-	requireNamedWhole(m.t, m.st.keys, fresh.st.Store)
+	fresh.RequireSound()
+	m.st.requireKept(m.T, fresh.st.Store)
+	requireNamedWhole(m.T, m.st.keys, fresh.st.Store)
 	fresh.requireRestored(dir)
 }
 
 // requireListed requires that snapshots which were reported exist.
 func (m *machine) requireListed(all ...*backup.Outcome) {
-	m.t.Helper()
+	m.T.Helper()
 	fresh := m.another(m.host, smb.Options{})
 	for _, out := range all {
-		require.NoError(m.t, fresh.with(func(r *repo.Repository) error {
-			_, err := r.FindSnapshot(m.t.Context(), out.ID.String(), repo.Filter{})
+		require.NoError(m.T, fresh.With(func(r *repo.Repository) error {
+			_, err := r.FindSnapshot(m.T.Context(), out.ID.String(), repo.Filter{})
 			return err
 		}), "a snapshot that was reported is gone")
 	}
 }
-
-// settle waits until the timestamps of files just made are old enough to be trusted.
-func settle() { time.Sleep(60 * time.Millisecond) }
 
 // written makes files of the given size, which do not compress: the same for the same seed, name and size.
 func written(t testing.TB, dir string, seed uint64, sizes map[string]int) {

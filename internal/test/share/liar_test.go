@@ -66,7 +66,7 @@ func TestTornForEver(t *testing.T) {
 		l := &liar{always: when.pack + when.messages, claims: map[[2]uint64]uint32{}}
 		p.Filter(l.judge)
 		var r result
-		r.out, r.totals, r.err = m.backup(t.Context(), m.job(src))
+		r.out, r.totals, r.err = m.BackupCtx(t.Context(), m.job(src))
 		require.False(t, r.requireEnd(t, false, "check the disk", smb.ErrTorn))
 		requireNamedWhole(t, m.st.keys, connect(t, at(m.server), smb.Options{}, smb.Open))
 		p.Filter(func(*smbtest.Frame) smbtest.Verdict { return smbtest.Pass })
@@ -98,7 +98,7 @@ func TestHoleInTheMiddle(t *testing.T) {
 			job.Session.Tuning.DataPack = 4 << 20 // several writes
 			m.st.disk = ""                        // a finding here would come before the index goes out
 			holes := punched(t, m, p, c.options.Protection == smb.Signed)
-			out, totals, err := m.backup(t.Context(), job)
+			out, totals, err := m.BackupCtx(t.Context(), job)
 			r := result{out, totals, err}
 			r.requireEnd(t, true, "")
 			require.Equal(t, 1, holes())
@@ -106,7 +106,7 @@ func TestHoleInTheMiddle(t *testing.T) {
 				m.finish(src, first, r, true)
 				return
 			}
-			found := m.another("two", smb.Options{}).check().Problems
+			found := m.another("two", smb.Options{}).Problems()
 			require.NotEmpty(t, found, "the check does not find the hole")
 		})
 	}
@@ -155,7 +155,7 @@ func TestAnswersToAPruneAreLost(t *testing.T) {
 			}
 			return smbtest.Pass
 		})
-		require.NoError(t, m.with(func(r *repo.Repository) error {
+		require.NoError(t, m.With(func(r *repo.Repository) error {
 			_, err := prune.Run(t.Context(), r, prune.Options{MaxUnused: prune.Limit{Percent: 5}})
 			return err
 		}), "answer %d", n)

@@ -186,7 +186,7 @@ func TestPowerCutThatWasNotFlushed(t *testing.T) {
 		saved, _ := m.requireBackup(m.job(src))
 		m.requireListed(first, saved)
 		fresh := m.another(m.host, smb.Options{})
-		if problems := fresh.check().Problems; len(problems) > 0 {
+		if problems := fresh.Problems(); len(problems) > 0 {
 			t.Logf("the check reports %d problems", len(problems))
 			return
 		}

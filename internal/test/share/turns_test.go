@@ -54,7 +54,7 @@ func TestTurnsOverALongLine(t *testing.T) {
 	for tries, unchanged := 0, 0; tries < 20 && unchanged < 2; tries++ {
 		before := tree
 		n := far(func() error {
-			out, _, err := m.backup(t.Context(), job)
+			out, _, err := m.BackupCtx(t.Context(), job)
 			if err == nil {
 				tree = out.Snapshot.Tree
 			}
@@ -69,7 +69,7 @@ func TestTurnsOverALongLine(t *testing.T) {
 		m.requireBackup(job)
 	}
 	pruned := far(func() error {
-		return m.with(func(r *repo.Repository) error {
+		return m.With(func(r *repo.Repository) error {
 			all, err := r.Snapshots(t.Context())
 			if err != nil {
 				return err

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
+	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
 	"github.com/tidemark-backup/tidemark/internal/test/smbtest"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
@@ -26,7 +27,7 @@ func TestAppendOnlyShare(t *testing.T) {
 		Share: []string{"vfs objects = worm", "worm:grace_period = 5"}})
 	src := filepath.Join(testkit.RamDir(t), "src")
 	written(t, src, 1, map[string]int{"a": 700_000, "deep/b": 300})
-	settle()
+	kit.Settle()
 	m := newMachine(t, s, at(s), smb.Options{})
 	m.requireBackup(m.job(src))
 	require.Empty(t, leases(t, m), "the lease is removed within the grace")
@@ -54,7 +55,7 @@ func TestAppendOnlyShare(t *testing.T) {
 		}
 		require.NotZero(t, tried, kind)
 	}
-	err := m.with(func(r *repo.Repository) error {
+	err := m.With(func(r *repo.Repository) error {
 		listed, err := r.Snapshots(t.Context())
 		require.NoError(t, err)
 		_, _, err = forget.Drop(t.Context(), r, listed)
@@ -64,7 +65,7 @@ func TestAppendOnlyShare(t *testing.T) {
 
 	// Adding still works, and everything is there.
 	written(t, src, 2, map[string]int{"c": 500_000})
-	settle()
+	kit.Settle()
 	m.requireBackup(m.job(src))
 	m.requireSound(src)
 	require.FileExists(t, left)
