@@ -150,18 +150,27 @@ func (p *Place) RememberKeys(ctx context.Context, r *repo.Repository) {
 }
 
 // ForgetKey removes a key that is gone from what this machine remembers, so that check no longer reports it. Its ID
-// begins with prefix. Without one, the error is ErrNoKey.
+// begins with prefix. Unless there is one such key, the error is ErrNoKey.
 func (p *Place) ForgetKey(r *repo.Repository, prefix string, dry bool) (format.ID, error) {
-	seen := readKeysSeen(r.CacheFolder())
-	for id, what := range seen {
-		if strings.HasPrefix(what, goneMark) && prefix != "" && strings.HasPrefix(id, strings.ToLower(prefix)) {
-			if delete(seen, id); !dry {
-				writeKeysSeen(r.CacheFolder(), seen)
+	var gone []string
+	folder := r.CacheFolder()
+	if folder != "" && prefix != "" {
+		seen := readKeysSeen(folder)
+		maps.DeleteFunc(seen, func(id, what string) bool {
+			match := strings.HasPrefix(what, goneMark) && strings.HasPrefix(id, strings.ToLower(prefix))
+			if match {
+				gone = append(gone, id)
 			}
-			return format.ParseID(id) //nolint:wrapcheck // one that was read
+			return match
+		})
+		if len(gone) == 1 && !dry {
+			writeKeysSeen(folder, seen)
 		}
 	}
-	return format.ID{}, fmt.Errorf("remove key %q: %w", prefix, repo.ErrNoKey)
+	if len(gone) != 1 {
+		return format.ID{}, fmt.Errorf("remove key %q: %w", prefix, repo.ErrNoKey)
+	}
+	return format.ParseID(gone[0]) //nolint:wrapcheck // one that was read
 }
 
 // describeKeys returns a description of each slot, by its ID.
