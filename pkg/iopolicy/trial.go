@@ -18,8 +18,9 @@ const (
 	// pairMemory is the memory of a trial in pairs, and leastMemory the least in nanoseconds.
 	pairMemory  = 80
 	leastMemory = 4e9
-	// enoughSamples is the number of samples that a bound needs.
+	// enoughSamples is the number of samples that a bound needs, and fewSamples that which an expectation needs.
 	enoughSamples = 16
+	fewSamples    = 6
 	// certainty is by how many standard errors the bound exceeds the mean: 97.7 % if errors are normal. An alarm, which
 	// may come at each pair, needs more.
 	certainty      = 2
@@ -128,9 +129,9 @@ func (e *estimate) add(keep, loss, contrast, mean float64) {
 	r.mean += (mean - r.mean) * part
 }
 
-// enough reports whether the sums bound anything.
-func (e *estimate) enough() bool {
-	return e.square > 0 && e.weight*e.weight/e.square >= enoughSamples && e.contrast > 0
+// enough reports whether there are so many samples.
+func (e *estimate) enough(samples float64) bool {
+	return e.square > 0 && e.weight*e.weight/e.square >= samples && e.contrast > 0
 }
 
 // deviation returns the standard deviation of the loss of one sample.
@@ -185,7 +186,7 @@ func (t *trial) hold(now int64) {
 // fell starts again after others' rate has fallen. They may suffer from the trial, so their rate before it is kept.
 func (t *trial) fell(now int64) {
 	before := t.record.before
-	if t.rates.enough() && now >= t.record.until {
+	if t.rates.enough(fewSamples) && now >= t.record.until {
 		t.hold(now)
 	} else {
 		t.forget()
@@ -196,13 +197,16 @@ func (t *trial) fell(now int64) {
 // bound returns the measured harm, or a lower expected one that the measurement does not exclude; infinity while it is
 // not known.
 func (t *trial) bound(now int64, impact, expected float64) float64 {
-	if !t.rates.enough() || !t.turns.enough() || now-t.record.at > pairExpiry || now < t.record.until {
+	if !t.rates.enough(fewSamples) || !t.turns.enough(fewSamples) || now-t.record.at > pairExpiry || now < t.record.until {
 		return math.Inf(1)
 	}
 	most := min(largestPart, growth*t.rates.recent.mean)
 	harm := 0.0
 	for _, e := range []*estimate{&t.rates, &t.turns} {
 		least, greatest := e.bounds()
+		if !e.enough(enoughSamples) {
+			greatest = math.Inf(1)
+		}
 		if least <= expected {
 			greatest = min(greatest, expected)
 		}
@@ -314,7 +318,7 @@ func (t *trial) pair(now int64, impact float64) {
 		return
 	}
 	t.rates.add(kept, (smaller.rate()-larger.rate())/usual, larger.part()-smaller.part(), (larger.part()+smaller.part())/2)
-	if r.at, r.strange = now, 0; !t.rates.enough() {
+	if r.at, r.strange = now, 0; !t.rates.enough(fewSamples) {
 		return
 	}
 	switch {
