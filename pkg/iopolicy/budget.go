@@ -18,7 +18,9 @@ import (
 // The Watcher counts the rate in gaps, in which no own operation is in flight. A gap follows each slot grant.
 
 const (
-	// waitPart is for which part of the time that an I/O of others takes the device may be busy with what is in flight.
+	// depthPart is which part of the mean time between two I/Os of others the device may be busy with what is in flight.
+	depthPart = 0.2
+	// waitPart is the same part of the time that an I/O of others takes.
 	waitPart = 0.4
 	// pacedPart is the largest part of the time for which others who use the device at a pace of their own are at it.
 	pacedPart = 0.5
@@ -205,7 +207,7 @@ func (g *Gate) depth(now int64) int64 {
 	between, each := float64(time.Second)/d.rate(now), float64(d.each.mean())
 	return int64(max(
 		min(g.budget.impact/longestTurn*between, float64(mostDepth)),
-		min(2*g.budget.impact/longestTurn*between, float64(usualDepth)),
+		min(depthPart*between, float64(usualDepth)),
 		min(waitPart*each, float64(c.inflight)),
 		float64(leastDepth)))
 }

@@ -136,8 +136,8 @@ func TestMeasuredBesidePacedUse(t *testing.T) {
 					if model.channels > 1 && load != "50 a second" {
 						assert.GreaterOrEqual(t, r.rise, 1.5)
 					}
-					if strings.HasPrefix(load, "1000 ") { // most of the time, and latency stays near that alone
-						assert.GreaterOrEqual(t, r.share, 0.65)
+					if strings.HasPrefix(load, "1000 ") { // half of the time, and latency stays near that alone
+						assert.GreaterOrEqual(t, r.share, 0.45)
 						if name != "queue" {
 							assert.LessOrEqual(t, r.ctl.others[0].percentile(0.99), 2*r.free.others[0].percentile(0.99))
 						}
@@ -159,7 +159,7 @@ func TestMeasuredBesidePacedUse(t *testing.T) {
 }
 
 // TestMeasuredBesideProgramsThatThink: a program that reads and then calculates keeps what max-impact allows, since
-// what is in flight follows its rate, and the job has most of the time, unless one of its requests takes as long as a
+// what is in flight follows its rate, and the job has half of the time, unless one of its requests takes as long as a
 // tenth of the pause.
 func TestMeasuredBesideProgramsThatThink(t *testing.T) {
 	slow(t)
@@ -179,7 +179,7 @@ func TestMeasuredBesideProgramsThatThink(t *testing.T) {
 					s.long = 24 * time.Second
 					s.harmless(t, 0.05, func(t assert.TestingT, r simResult) {
 						if pause >= time.Millisecond && name != "slow queue" && !flushes {
-							assert.GreaterOrEqual(t, r.share, 0.65)
+							assert.GreaterOrEqual(t, r.share, 0.45)
 						}
 					})
 				})
