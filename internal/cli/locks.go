@@ -9,7 +9,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/prune"
 	"github.com/tidemark-backup/tidemark/internal/repo"
-	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
 
 // locksFile remembers until when all files of a repository are locked at least. It is in the cache folder of the
@@ -23,9 +23,9 @@ func (a *app) extendLocks(ctx context.Context, r *repo.Repository, dry bool) (n 
 		name = filepath.Join(r.CacheFolder(), locksFile)
 		if text, failed := os.ReadFile(name); failed == nil {
 			held, _ = time.Parse(time.RFC3339, strings.TrimSpace(string(text))) // zero if it is torn: then it is due
-			if store.LockOf(r.Store()) == nil {
-				a.warnAlways("warning: the config of this repository has lost its lock, as when an attacker replaces it, so " +
-					"nothing is locked: name the lock with --s3-lock, or look at the older versions of the object config")
+			if late := time.Since(held); !held.IsZero() && late > 0 {
+				a.warnAlways("warning: locks that prune extended ended " + human.Span(late) + " ago, so older files could " +
+					"be removed since: prune at least twice in the term of a lock")
 			}
 		}
 	}

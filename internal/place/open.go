@@ -47,7 +47,11 @@ func (p *Place) noRepository(at location.Location) error {
 	}
 	if c := p.spec.Cache(); c.Dir != "" {
 		if used := caches.LastOpened(c.Dir, place); !used.IsZero() {
-			return fmt.Errorf("it was used last on %s, and %w", used.Format("2006-01-02"), ErrGone)
+			gone := fmt.Errorf("it was used last on %s, and %w", used.Format("2006-01-02"), ErrGone)
+			if at.MayHavePast() {
+				gone = fmt.Errorf("%w; a bucket with versions still has what was removed: see 'tidemark restore --as-of'", gone)
+			}
+			return gone
 		}
 	}
 	return repo.ErrNoRepository
@@ -83,6 +87,7 @@ func (p *Place) OpenWith(ctx context.Context, st store.Store, sources *unlock.So
 		r, err := repo.Open(ctx, st, opt)
 		if err == nil {
 			p.compareKeys(r) // makes the folder
+			p.keepLock(r)
 			known.write(r.SlotID())
 			p.usesCache(r)
 			p.keepTyped(sources)
@@ -186,6 +191,7 @@ func (p *Place) Create(ctx context.Context, sources *unlock.Sources, opt repo.In
 	case err == nil:
 		p.usesCache(r)
 		p.compareKeys(r)
+		p.keepLock(r)
 		knownSlot(opt.Open, r.ID()).write(r.SlotID())
 	case errors.Is(err, store.ErrNoSpace): // there are no snapshots to forget
 		err = &store.Problem{What: "no space left for a repository at " + at.String(),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,23 +16,26 @@ import (
 )
 
 // Extend extends the locks of all files that are stored, one request for each, when half of the term has passed since
-// the last time. held is what it returned then: no lock of a file that existed ends before. A zero held is due: nothing
-// is known. A dry run only counts.
+// the last time, or at once if the config says another lock, by which other machines may have stored files since. held
+// is what it returned then: no lock of a file that existed ends before. A zero held is due: nothing is known. A dry run
+// only counts.
 //
-// An Extend that is cut off leaves locks that end at different times, none of them earlier than before, and the next
-// one begins at the start. It needs no survey, so it is also done where a prune fails: a file too many stays for one
-// term more.
+// A file whose lock the server does not extend keeps no other from that. An Extend that fails or is cut off leaves
+// locks that end at different times, none of them earlier than before, and the next one begins at the start. It needs
+// no survey, so it is also done where a prune fails: a file too many stays for one term more.
 func Extend(ctx context.Context, r *repo.Repository, held time.Time, dry bool) (n uint64, until time.Time, err error) {
 	st := r.Store()
 	lock := store.LockOf(st)
-	if lock == nil {
+	if lock == nil || lock.Name == "" {
 		return 0, held, nil
 	}
 	now := time.Now()
-	if until = now.Add(lock.Term); held.After(now.Add(lock.Term/2)) && !held.After(until) {
+	due := lock.Config != lock.Name || !held.After(now.Add(lock.Term/2))
+	if until = now.Add(lock.Term); !due && !held.After(until) {
 		return 0, held, nil
 	}
 	var extended atomic.Uint64
+	var refused refusals
 	g, below := errgroup.WithContext(ctx)
 	g.SetLimit(object.SmallAtOnce)
 	for kind := range store.Kinds() {
@@ -48,10 +52,13 @@ func Extend(ctx context.Context, r *repo.Repository, held time.Time, dry bool) (
 			}
 			g.Go(func() error {
 				err := lock.Extend(below, info.Name)
-				if errors.Is(err, store.ErrNotExist) { // removed meanwhile
+				switch {
+				case errors.Is(err, store.ErrNotExist): // removed meanwhile
 					return nil
-				}
-				if err == nil {
+				case errors.Is(err, store.ErrDenied):
+					refused.add(err)
+					return nil
+				case err == nil:
 					extended.Add(1)
 				}
 				return err
@@ -61,8 +68,31 @@ func Extend(ctx context.Context, r *repo.Repository, held time.Time, dry bool) (
 			}
 		}
 	}
-	if err := g.Wait(); err != nil || dry {
+	if err := errors.Join(g.Wait(), refused.err()); err != nil || dry {
 		return extended.Load(), held, err
 	}
 	return extended.Load(), until, nil
+}
+
+// refusals are the files whose locks a server does not extend.
+type refusals struct {
+	mu    sync.Mutex
+	n     int
+	first error
+}
+
+func (r *refusals) add(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.n++; r.n == 1 {
+		r.first = err
+	}
+}
+
+// err returns the first error and the number of files; nil: there are none.
+func (r *refusals) err() error {
+	if r.n > 1 {
+		return fmt.Errorf("%w; likewise for %d more files", r.first, r.n-1)
+	}
+	return r.first
 }

@@ -7,13 +7,20 @@ import (
 
 // Lock is how a store keeps files: the content of one cannot be removed until its term is over.
 type Lock struct {
-	Term time.Duration
-	// Extend begins the term of a file once more. A lock that lasts longer stays.
+	Name string // in the form in which it is given; "": files are not locked
+	// Config is what the config of the repository says, which an attacker with the keys of a machine can change; "": no
+	// lock. It is known when the config has been read.
+	Config string
+	Term   time.Duration
+	// Extend begins the term of a file once more. A lock that lasts longer stays. A file that is locked in another way,
+	// and a config that says another lock, are stored once more.
 	Extend func(ctx context.Context, name Name) error
+	// Keep replaces the lock, whatever the config says.
+	Keep func(name string) error
 }
 
-// LockOf returns the lock of st; nil: it has none. It is known when the config has been read. A store implements it by
-// a method Lock() *Lock, which decorators forward.
+// LockOf returns the lock of st; nil: it cannot lock files. A store implements it by a method Lock() *Lock, which
+// decorators forward.
 func LockOf(st Store) *Lock {
 	if l, ok := st.(interface{ Lock() *Lock }); ok {
 		return l.Lock()

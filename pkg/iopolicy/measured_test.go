@@ -137,7 +137,7 @@ func TestMeasuredBesidePacedUse(t *testing.T) {
 						assert.GreaterOrEqual(t, r.rise, 1.5)
 					}
 					if strings.HasPrefix(load, "1000 ") { // half of the time, and latency stays near that alone
-						assert.GreaterOrEqual(t, r.share, 0.45)
+						assert.GreaterOrEqual(t, r.share, 0.4)
 						if name != "queue" {
 							assert.LessOrEqual(t, r.ctl.others[0].percentile(0.99), 2*r.free.others[0].percentile(0.99))
 						}
@@ -179,7 +179,7 @@ func TestMeasuredBesideProgramsThatThink(t *testing.T) {
 					s.long = 24 * time.Second
 					s.harmless(t, 0.05, func(t assert.TestingT, r simResult) {
 						if pause >= time.Millisecond && name != "slow queue" && !flushes {
-							assert.GreaterOrEqual(t, r.share, 0.45)
+							assert.GreaterOrEqual(t, r.share, 0.4)
 						}
 					})
 				})

@@ -176,12 +176,18 @@ func (l Location) Create(ctx context.Context, a Access) (store.Store, error) {
 	return l.begin(ctx, a, true)
 }
 
+// MayHavePast reports whether the store may keep older versions, which Access.Before names.
+func (l Location) MayHavePast() bool {
+	_, ok := l.Address.(bucket)
+	return ok
+}
+
 // begin opens or creates a store. One that does not repeat by itself what a lost connection interrupted is wrapped for
 // that.
 func (l Location) begin(ctx context.Context, a Access, create bool) (store.Store, error) {
 	var st store.Store
 	var err error
-	if _, ok := l.Address.(bucket); !ok && !a.Before.IsZero() {
+	if !l.MayHavePast() && !a.Before.IsZero() {
 		return nil, &store.Problem{What: l.String() + " has no past, which only a bucket with versions has",
 			Do: "leave out --as-of", Kinds: []error{store.ErrDenied}}
 	}

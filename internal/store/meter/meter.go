@@ -166,12 +166,14 @@ func (s *Store) Lock() *store.Lock {
 	if inner == nil {
 		return nil
 	}
-	return &store.Lock{Term: inner.Term, Extend: func(ctx context.Context, name store.Name) error {
+	outer := *inner
+	outer.Extend = func(ctx context.Context, name store.Name) error {
 		end := s.begin(ctx, Put, name)
 		err := inner.Extend(ctx, name)
 		end(0, err)
 		return err
-	}}
+	}
+	return &outer
 }
 
 // Location passes on to the inner store.

@@ -84,9 +84,11 @@ func (s *Store) Lock() *store.Lock {
 	if inner == nil {
 		return nil
 	}
-	return &store.Lock{Term: inner.Term, Extend: func(ctx context.Context, name store.Name) error {
+	outer := *inner
+	outer.Extend = func(ctx context.Context, name store.Name) error {
 		return s.do(ctx, "extend the lock of", name.Path, func(int) error { return inner.Extend(ctx, name) })
-	}}
+	}
+	return &outer
 }
 
 // Get repeats the whole range.

@@ -105,7 +105,7 @@ func (s *Store) refusal(a minio.ErrorResponse) *store.Problem {
 		return s.elsewhere(a)
 	case a.StatusCode == http.StatusForbidden || a.StatusCode == http.StatusUnauthorized:
 		do := "allow these keys to list the bucket, and to get, put and delete its objects"
-		if s.Lock() != nil {
+		if s.Lock().Name != "" {
 			do += ", and to put their retention (s3:PutObjectRetention)"
 		}
 		return &store.Problem{What: "access to " + where + " is denied", Do: do, Kinds: []error{store.ErrDenied}}

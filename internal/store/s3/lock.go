@@ -65,26 +65,38 @@ const (
 // lock is the lock of new files.
 type lock struct {
 	current atomic.Pointer[Lock]
-	fixed   bool // an option names it
+	config  atomic.Pointer[string] // what the config says
+	fixed   atomic.Bool            // that does not count
 }
 
 func newLock(l Lock) *lock {
-	k := &lock{fixed: l != Lock{}}
+	k := &lock{}
+	k.fixed.Store(l != Lock{})
 	k.current.Store(&l)
+	k.config.Store(new(string))
 	return k
 }
 
-// learn takes the lock from the config, unless an option names it.
-func (k *lock) learn(name store.Name, o minio.ObjectInfo) error {
-	if name.Kind != store.Config || k.fixed {
-		return nil
+// learn takes the lock from the config, unless another one is kept. One that is malformed is none.
+func (k *lock) learn(name store.Name, o minio.ObjectInfo) {
+	if name.Kind != store.Config {
+		return
 	}
-	l, err := ParseLock(o.UserMetadata[lockKey])
-	if err != nil {
-		return fmt.Errorf("the lock of this repository: %w", err)
+	text := o.UserMetadata[lockKey]
+	k.config.Store(&text)
+	if l, err := ParseLock(text); err == nil && !k.fixed.Load() {
+		k.current.Store(&l)
 	}
-	k.current.Store(&l)
-	return nil
+}
+
+// keep replaces the lock, whatever the config says.
+func (k *lock) keep(name string) error {
+	l, err := ParseLock(name)
+	if err == nil {
+		k.fixed.Store(true)
+		k.current.Store(&l)
+	}
+	return err
 }
 
 // set adds the lock to a put of data with the SHA-256 sum.
@@ -100,13 +112,15 @@ func (k *lock) set(opt *minio.PutObjectOptions, name store.Name, sum [sha256.Siz
 	}
 }
 
-// Lock returns the lock of new files; nil: they have none.
+// Lock returns the lock of new files.
 func (s *Store) Lock() *store.Lock {
 	l := *s.lock.current.Load()
-	if l.Mode == "" {
-		return nil
+	name := ""
+	if l.Mode != "" {
+		name = l.String()
 	}
-	return &store.Lock{Term: l.Term, Extend: func(ctx context.Context, name store.Name) error {
+	return &store.Lock{Name: name, Config: *s.lock.config.Load(), Term: l.Term, Keep: s.lock.keep, Extend: func(
+		ctx context.Context, name store.Name) error {
 		err := admit(ctx, name)
 		if err == nil {
 			err = s.extend(ctx, name, l)
@@ -118,8 +132,17 @@ func (s *Store) Lock() *store.Lock {
 	}}
 }
 
-// extend locks the current version of a file from now on. A server refuses to shorten a lock.
+// extend locks the current version of a file from now on. A server refuses to shorten a lock, and to change its mode:
+// then a new version gets the lock.
 func (s *Store) extend(ctx context.Context, name store.Name, l Lock) error {
+	if name.Kind == store.Config && *s.lock.config.Load() != l.String() {
+		text := l.String()
+		err := s.renew(ctx, name)
+		if err == nil {
+			s.lock.config.Store(&text)
+		}
+		return err
+	}
 	watch, _, stop := watched(ctx)
 	defer stop()
 	mode, until := l.mode(), time.Now().Add(l.Term).UTC().Truncate(time.Second)
@@ -129,11 +152,30 @@ func (s *Store) extend(ctx context.Context, name store.Name, l Lock) error {
 		return err
 	}
 	o, failed := s.head(ctx, name)
+	if failed != nil {
+		return failed
+	}
 	there, bad := time.Parse(time.RFC3339, o.Metadata.Get("X-Amz-Object-Lock-Retain-Until-Date"))
-	if failed == nil && bad == nil && !there.Before(until) {
+	switch found := minio.RetentionMode(o.Metadata.Get("X-Amz-Object-Lock-Mode")); {
+	case bad == nil && !there.Before(until) && (found == mode || found == minio.Compliance):
 		return nil
+	case bad == nil && found.IsValid() && found != mode:
+		return s.renew(ctx, name)
 	}
 	return err
+}
+
+// renew stores a file once more, as it is.
+func (s *Store) renew(ctx context.Context, name store.Name) error {
+	info, err := s.Stat(ctx, name)
+	if err != nil {
+		return err
+	}
+	data := make([]byte, max(0, info.Size))
+	if err := s.Get(ctx, name, 0, data); err != nil {
+		return err
+	}
+	return s.Put(ctx, name, data)
 }
 
 // requireLock returns an error if the bucket cannot lock objects.

@@ -1,6 +1,7 @@
 package s3_test
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -130,6 +131,37 @@ func TestWithoutALockARequestIsAsBefore(t *testing.T) {
 	}
 }
 
+// TestAFileThatIsLockedInAnotherModeIsStoredOnceMore: a server does not change the mode of a lock, so one put in the
+// other mode would let all locks run out.
+func TestAFileThatIsLockedInAnotherModeIsStoredOnceMore(t *testing.T) {
+	server := s3test.StartLocked(t)
+	pack, data := store.Name{Kind: store.Pack, ID: "a0"}, []byte("some bytes")
+	others := map[string]minio.RetentionMode{"compliance": minio.Governance, "governance": minio.Compliance}
+	for mode, other := range others {
+		st := locked(t, server, mode, s3.Lock{Mode: mode, Term: time.Hour})
+		require.NoError(t, st.Put(t.Context(), store.Name{Kind: store.Config}, data))
+		for _, name := range []store.Name{pack, {Kind: store.Config}} {
+			key := mode + "/" + name.Path()
+			_, err := server.Client().PutObject(t.Context(), s3test.Bucket, key, bytes.NewReader(data), int64(len(data)),
+				minio.PutObjectOptions{SendContentMd5: true, Mode: other, RetainUntilDate: time.Now().Add(time.Minute)})
+			require.NoError(t, err)
+			_, err = st.Stat(t.Context(), name)
+			require.NoError(t, err)
+			require.NoError(t, store.LockOf(st).Extend(t.Context(), name), "%s %s", mode, name)
+			o, err := server.Client().StatObject(t.Context(), s3test.Bucket, key, minio.StatObjectOptions{})
+			require.NoError(t, err)
+			require.Equal(t, strings.ToUpper(mode), o.Metadata.Get("X-Amz-Object-Lock-Mode"), name)
+			until, err := time.Parse(time.RFC3339, o.Metadata.Get("X-Amz-Object-Lock-Retain-Until-Date"))
+			require.NoError(t, err)
+			require.WithinDuration(t, time.Now().Add(time.Hour), until, time.Minute, "%s", name)
+			got := make([]byte, len(data))
+			require.NoError(t, st.Get(t.Context(), name, 0, got))
+			require.Equal(t, data, got)
+		}
+		require.Equal(t, store.LockOf(st).Name, store.LockOf(st).Config, "the config says the lock again")
+	}
+}
+
 // TestThePastIsReadByVersions asks for the state before and after each change.
 func TestThePastIsReadByVersions(t *testing.T) {
 	testkit.Slow(t)
@@ -207,6 +239,7 @@ func TestALockThatCannotBeExtendedIsReported(t *testing.T) {
 			w.WriteHeader(http.StatusForbidden)
 			return
 		}
+		w.Header().Set("X-Amz-Object-Lock-Mode", "COMPLIANCE")
 		w.Header().Set("X-Amz-Object-Lock-Retain-Until-Date", until)
 		w.Header().Set("Last-Modified", time.Now().UTC().Format(http.TimeFormat))
 	}))
@@ -226,5 +259,5 @@ func TestALockThatCannotBeExtendedIsReported(t *testing.T) {
 	}
 	none, err := s3.Open(t.Context(), s3.Target{Endpoint: "127.0.0.1:1", Bucket: s3test.Bucket}, s3.Options{Keys: keys()})
 	require.NoError(t, err)
-	require.Nil(t, store.LockOf(none))
+	require.Empty(t, store.LockOf(none).Name)
 }

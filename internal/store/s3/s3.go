@@ -266,7 +266,7 @@ func (s *Store) Stat(ctx context.Context, name store.Name) (info store.Info, err
 			info, err = s.describe(ctx, name, o)
 		}
 		if err == nil {
-			err = s.lock.learn(name, o)
+			s.lock.learn(name, o)
 		}
 	}
 	if err != nil {

@@ -33,9 +33,7 @@ func (s *Store) readSmall(ctx context.Context, name store.Name) (store.Info, err
 	}
 	defer func() { _ = body.Close() }()
 	s.reached.Store(true)
-	if err := s.lock.learn(name, o); err != nil {
-		return store.Info{}, err
-	}
+	s.lock.learn(name, o)
 	info := store.Info{Name: name, Size: o.Size, Modified: o.LastModified.Truncate(time.Second)}
 	if o.Size > smallSize {
 		return info, nil // it is none of them
