@@ -32,7 +32,7 @@ type Impact struct {
 	// the measured bound if that is less.
 	Harm       float64
 	Calculated float64       // upper bound of the same by calculation
-	Measured   float64       // upper bound (two standard errors) of the same as measured; 0: not measured now
+	Measured   float64       // the same by measurement: at most its upper bound (two standard errors); 0: not known now
 	Inflight   time.Duration // bound on what is in flight while a window is open
 }
 
