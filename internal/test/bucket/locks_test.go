@@ -232,6 +232,8 @@ func TestALockEnds(t *testing.T) {
 		}
 	}
 	require.NoError(t, store.Sleep(t.Context(), time.Until(last.Add(time.Second))))
+	_, _, errs = p.try("prune", "--dry-run")
+	require.Contains(t, errs, "warning: locks that prune extended ended ")
 	for _, o := range versions(t, client) {
 		require.NoError(t, client.RemoveObject(t.Context(), s3test.Bucket, o.Key,
 			minio.RemoveObjectOptions{VersionID: o.VersionID}))
