@@ -290,14 +290,20 @@ func TestForeignFlushesAreNoticed(t *testing.T) {
 				s.does("fsync", d.path("foreign"), 4096, int64(i%10)*4096)
 			}
 			const times = 40
-			g := d.watch(t, 5*time.Millisecond, Options{})
+			var g *turnstile
 			stop, done := make(chan struct{}), make(chan error)
-			go func() { done <- g.readOn(d, 0, stop) }()
-			seen, _ := noticed(t, g, times, foreign, 100)
-			close(stop)
-			require.NoError(t, <-done)
-			t.Logf("while reading: %d of %d", seen, times)
-			require.GreaterOrEqual(t, 10*seen, 8*times, "all, on a machine that is not busy")
+			for again := range 3 {
+				g, stop = d.watch(t, 5*time.Millisecond, Options{}), make(chan struct{})
+				go func() { done <- g.readOn(d, 0, stop) }()
+				seen, _ := noticed(t, g, times, foreign, 100)
+				close(stop)
+				require.NoError(t, <-done)
+				t.Logf("while reading: %d of %d", seen, times)
+				if 10*seen >= 8*times {
+					break
+				}
+				require.Less(t, again, 2, "all, on a machine that is not busy")
+			}
 			d.settle(t)
 
 			g = d.watch(t, 5*time.Millisecond, Options{})
