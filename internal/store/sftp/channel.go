@@ -104,11 +104,9 @@ func (h *hearing) Read(p []byte) (int, error) {
 
 // messages counts the messages in a stream. Each begins with its length, in 4 bytes.
 type messages struct {
-	length uint32                    // as far as it is known
-	known  int                       // bytes of length
-	rest   uint32                    // bytes of the message that are still to come
-	begun  func(head [numbered]byte) // is called with the first bytes of each message; nil: with none
-	head   []byte                    // those of this message, as far as they are known
+	length uint32 // as far as it is known
+	known  int    // bytes of length
+	rest   uint32 // bytes of the message that are still to come
 }
 
 // count returns how many messages begin in p, which continues the stream; one begins when its length is complete.
@@ -117,28 +115,16 @@ func (m *messages) count(p []byte) (n int64) {
 		if m.rest > 0 {
 			step := min(len(p), int(m.rest))
 			m.rest -= uint32(step)
-			m.look(p[:step])
 			p = p[step:]
 			continue
 		}
 		m.length, m.known, p = m.length<<8|uint32(p[0]), m.known+1, p[1:]
 		if m.known == 4 {
-			m.rest, m.length, m.known, m.head = m.length, 0, 0, m.head[:0]
+			m.rest, m.length, m.known = m.length, 0, 0
 			n++
 		}
 	}
 	return n
-}
-
-// look takes what follows the length of a message.
-func (m *messages) look(p []byte) {
-	if m.begun == nil || len(m.head) == numbered {
-		return
-	}
-	m.head = append(m.head, p[:min(len(p), numbered-len(m.head))]...)
-	if len(m.head) == numbered {
-		m.begun([numbered]byte(m.head))
-	}
 }
 
 // beginning keeps the first bytes that are written to it.
@@ -188,21 +174,17 @@ func start(ctx context.Context, on *stream) (_ *channel, err error) {
 	c := &channel{stream: on, began: time.Now(), ended: make(chan struct{})}
 	stop := context.AfterFunc(ctx, c.kill)
 	defer stop()
-	ends := newCloses()
-	c.Client, err = sftp.NewClientPipe(newAnswers(&hearing{Reader: on.out, traffic: &c.traffic}, ends, c.ended),
-		&asking{WriteCloser: on.in, traffic: &c.traffic, messages: messages{begun: ends.sent}},
-		sftp.MaxConcurrentRequestsPerFile(inFlight), sftp.UseConcurrentWrites(true))
+	c.Client, err = sftp.NewClientPipe(&hearing{Reader: on.out, traffic: &c.traffic},
+		&asking{WriteCloser: on.in, traffic: &c.traffic}, sftp.MaxConcurrentRequestsPerFile(inFlight),
+		sftp.UseConcurrentWrites(true))
 	if err != nil {
 		c.kill()
 		c.wait()
-		close(c.ended)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		return nil, &refusal{said: c.said.String(), cause: err}
 	}
-	_, flush := c.HasExtension("fsync@openssh.com")
-	ends.early.Store(flush)
 	go func() {
 		_ = c.Wait()
 		c.kill() // it has closed its output, and is of no more use

@@ -119,9 +119,9 @@ func (l *line) took(t *testing.T, fn func() error) int {
 	return l.turns - before
 }
 
-// TestTurnsOfEachOperation: over a long line the answers that wait for one another decide how long a backup takes. A
-// handle is closed without waiting, nothing is read beyond the end of a file, and the look whether an empty folder is
-// that of the repository is sent beside the listing.
+// TestTurnsOfEachOperation: over a long line the answers that wait for one another decide how long a backup takes.
+// Nothing is read beyond the end of a file, and the look whether an empty folder is that of the repository is sent beside
+// the listing.
 func TestTurnsOfEachOperation(t *testing.T) {
 	l := &line{}
 	folder := filepath.Join(t.TempDir(), "repository")
@@ -161,13 +161,13 @@ func TestTurnsOfEachOperation(t *testing.T) {
 		most int
 		do   func() error
 	}{
-		{"list no marks", 3, list(store.Mark, 0)},
-		{"list no packs", 3, list(store.Pack, 0)},
+		{"list no marks", 4, list(store.Mark, 0)},
+		{"list no packs", 4, list(store.Pack, 0)},
 		{"put the first pack", 6, put(pack, large)},
 		{"put a pack", 5, put(pack, large)},
 		{"put a snapshot", 5, put(store.Name{Kind: store.Snapshot, ID: "0a"}, small)},
-		{"list snapshots", 3, list(store.Snapshot, 1)},
-		{"list packs", 6, list(store.Pack, 1)},
+		{"list snapshots", 4, list(store.Snapshot, 1)},
+		{"list packs", 8, list(store.Pack, 1)},
 		{"take a name", 5, take(ctx, "0c")},
 		{"take a name for a moment", 3, take(store.Passing(ctx), "0d")},
 		{"get", 2, func() error { return st.Get(ctx, config, 0, make([]byte, 500)) }},

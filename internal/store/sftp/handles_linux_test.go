@@ -16,7 +16,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/test/storetest"
 )
 
-// TestEachHandleIsClosed: no answer to a close is awaited, also where many come at once; the server still gets each.
+// TestEachHandleIsClosed: after many operations at the same time, the server has no file of the repository open.
 func TestEachHandleIsClosed(t *testing.T) {
 	folder := t.TempDir()
 	st := direct(t, folder)
