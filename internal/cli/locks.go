@@ -14,7 +14,7 @@ import (
 
 // locksFile remembers until when all files of a repository are locked at least. It is in the cache folder of the
 // machine that extends the locks: what is in the bucket can be forged with the keys of any machine.
-const locksFile = "locks"
+const locksFile = "locked-until"
 
 // extendLocks extends the locks of what stays, if that is due.
 func (a *app) extendLocks(ctx context.Context, r *repo.Repository, dry bool) (n uint64, err error) {

@@ -55,8 +55,7 @@ func Extend(ctx context.Context, r *repo.Repository, held time.Time, dry bool) (
 				switch {
 				case errors.Is(err, store.ErrNotExist): // removed meanwhile
 					return nil
-				case errors.Is(err, store.ErrDenied):
-					refused.add(err)
+				case errors.Is(err, store.ErrDenied) && refused.add(err) <= mostRefused:
 					return nil
 				case err == nil:
 					extended.Add(1)
@@ -74,6 +73,9 @@ func Extend(ctx context.Context, r *repo.Repository, held time.Time, dry bool) (
 	return extended.Load(), until, nil
 }
 
+// mostRefused is how many files may be refused until an Extend ends: the keys lack the right then.
+const mostRefused = 100
+
 // refusals are the files whose locks a server does not extend.
 type refusals struct {
 	mu    sync.Mutex
@@ -81,12 +83,14 @@ type refusals struct {
 	first error
 }
 
-func (r *refusals) add(err error) {
+// add adds an error and returns how many there are.
+func (r *refusals) add(err error) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.n++; r.n == 1 {
 		r.first = err
 	}
+	return r.n
 }
 
 // err returns the first error and the number of files; nil: there are none.

@@ -28,5 +28,17 @@ func LockOf(st Store) *Lock {
 	return nil
 }
 
+// Around returns l with extensions that go through do; nil stays nil.
+func (l *Lock) Around(do func(ctx context.Context, name Name, extend func() error) error) *Lock {
+	if l == nil {
+		return nil
+	}
+	outer := *l
+	outer.Extend = func(ctx context.Context, name Name) error {
+		return do(ctx, name, func() error { return l.Extend(ctx, name) })
+	}
+	return &outer
+}
+
 // Locked reports whether files of the kind are locked where a store has a lock. Leases and marks come and go.
 func (k Kind) Locked() bool { return k != Lease && k != Mark }

@@ -78,7 +78,7 @@ func TestFlippedBitsAreNotBelieved(t *testing.T) {
 		bucketState, bucketDirs, bucketWriters, bucketKept, "", // "" is anywhere
 	} {
 		require.True(t, name == "" || len(records[name]) > 0, name)
-		for range 25 {
+		for range 40 {
 			bad := append([]byte(nil), sound...)
 			at := r.IntN(len(bad))
 			if name != "" {
@@ -92,7 +92,7 @@ func TestFlippedBitsAreNotBelieved(t *testing.T) {
 			}
 		}
 	}
-	require.Greater(t, disbelieved, 20, "it is 30 to 41: where bbolt puts its pages is chance")
+	require.Greater(t, disbelieved, 40) // of 200: where bbolt puts its pages is chance
 }
 
 // believesNothingWrong opens a damaged cache, queries every entry, and requires that no answer is wrong. It reports

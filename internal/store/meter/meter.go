@@ -162,18 +162,12 @@ func (s *Store) Unfenced(ctx context.Context, name store.Name) (time.Time, error
 
 // Lock passes on to the inner store. An extension counts as a Put.
 func (s *Store) Lock() *store.Lock {
-	inner := store.LockOf(s.inner)
-	if inner == nil {
-		return nil
-	}
-	outer := *inner
-	outer.Extend = func(ctx context.Context, name store.Name) error {
+	return store.LockOf(s.inner).Around(func(ctx context.Context, name store.Name, extend func() error) error {
 		end := s.begin(ctx, Put, name)
-		err := inner.Extend(ctx, name)
+		err := extend()
 		end(0, err)
 		return err
-	}
-	return &outer
+	})
 }
 
 // Location passes on to the inner store.

@@ -80,15 +80,9 @@ func (s *Store) Unfenced(ctx context.Context, name store.Name) (at time.Time, er
 
 // Lock repeats extensions.
 func (s *Store) Lock() *store.Lock {
-	inner := store.LockOf(s.inner)
-	if inner == nil {
-		return nil
-	}
-	outer := *inner
-	outer.Extend = func(ctx context.Context, name store.Name) error {
-		return s.do(ctx, "extend the lock of", name.Path, func(int) error { return inner.Extend(ctx, name) })
-	}
-	return &outer
+	return store.LockOf(s.inner).Around(func(ctx context.Context, name store.Name, extend func() error) error {
+		return s.do(ctx, "extend the lock of", name.Path, func(int) error { return extend() })
+	})
 }
 
 // Get repeats the whole range.

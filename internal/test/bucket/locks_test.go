@@ -49,15 +49,12 @@ type interrupted struct {
 }
 
 func (i *interrupted) Lock() *store.Lock {
-	lock := store.LockOf(i.Store)
-	extend := lock.Extend
-	lock.Extend = func(ctx context.Context, name store.Name) error {
+	return store.LockOf(i.Store).Around(func(_ context.Context, _ store.Name, extend func() error) error {
 		if i.after.Add(-1) < 0 {
 			return errors.New("killed")
 		}
-		return extend(ctx, name)
-	}
-	return lock
+		return extend()
+	})
 }
 
 // TestPruneExtendsTheLocksOfWhatStays: one request for each file, when half of the term has passed.
