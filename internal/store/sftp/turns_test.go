@@ -120,8 +120,8 @@ func (l *line) took(t *testing.T, fn func() error) int {
 }
 
 // TestTurnsOfEachOperation: over a long line the answers that wait for one another decide how long a backup takes.
-// Nothing is read beyond the end of a file, and the look whether an empty folder is that of the repository is sent beside
-// the listing.
+// Nothing is read beyond the end of a file, and the look whether an empty folder is that of the repository is sent
+// beside the listing.
 func TestTurnsOfEachOperation(t *testing.T) {
 	l := &line{}
 	folder := filepath.Join(t.TempDir(), "repository")

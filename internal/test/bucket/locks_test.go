@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/limit"
+	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/store/meter"
 	"github.com/tidemark-backup/tidemark/internal/store/retry"
 	"github.com/tidemark-backup/tidemark/internal/store/s3"
@@ -143,6 +145,52 @@ func TestPruneExtendsTheLocksOfWhatStays(t *testing.T) {
 	for key, end := range ends(t, client) {
 		require.True(t, end.After(first[key]) || key == "p/config", "%s: the config is stored once more", key)
 	}
+}
+
+// refusing is a store that does not extend the locks of some files.
+type refusing struct {
+	store.Store
+	refuses func(name store.Name) bool
+	asked   atomic.Int64
+}
+
+func (r *refusing) Lock() *store.Lock {
+	return &store.Lock{Name: "compliance:1h", Config: "compliance:1h", Term: time.Hour,
+		Extend: func(_ context.Context, name store.Name) error {
+			r.asked.Add(1)
+			if r.refuses(name) {
+				return store.ErrDenied
+			}
+			return nil
+		}}
+}
+
+// TestRefusedExtensions: a file whose lock is not extended keeps no other from that, and where none is extended, since
+// the keys lack the right, not every file is tried.
+func TestRefusedExtensions(t *testing.T) {
+	st := &refusing{Store: mem.New(), refuses: func(name store.Name) bool { return name.Kind == store.Config }}
+	e := kit.NewEngine(t, st)
+	const packs = 400
+	for i := range packs {
+		require.NoError(t, st.Put(t.Context(), store.Name{Kind: store.Pack, ID: fmt.Sprintf("%064x", i)}, nil))
+	}
+	extend := func() (n uint64, err error) {
+		st.asked.Store(0)
+		_ = e.With(func(r *repo.Repository) error {
+			n, _, err = prune.Extend(t.Context(), r, time.Time{}, false)
+			return nil
+		})
+		return n, err
+	}
+	n, err := extend()
+	require.ErrorIs(t, err, store.ErrDenied)
+	require.Greater(t, n, uint64(packs))
+	require.EqualValues(t, n+1, st.asked.Load(), "all but the config")
+	st.refuses = func(store.Name) bool { return true }
+	n, err = extend()
+	require.ErrorIs(t, err, store.ErrDenied)
+	require.Zero(t, n)
+	require.Less(t, st.asked.Load(), int64(packs/2))
 }
 
 // replaceConfig stores the config once more, without its lock.
