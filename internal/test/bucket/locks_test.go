@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -44,17 +45,32 @@ func ends(t *testing.T, client *minio.Client) map[string]time.Time {
 	return all
 }
 
-// interrupted is a store whose locks cannot be extended after some files.
+// interrupted is a store whose locks cannot be extended after some files, once those are done.
 type interrupted struct {
 	store.Store
-	after atomic.Int64
+	after   atomic.Int64
+	mu      sync.Mutex
+	running sync.WaitGroup
+}
+
+// begin reports whether the lock of one more file can be extended.
+func (i *interrupted) begin() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.after.Add(-1) < 0 {
+		return false
+	}
+	i.running.Add(1)
+	return true
 }
 
 func (i *interrupted) Lock() *store.Lock {
 	return store.LockOf(i.Store).Around(func(_ context.Context, _ store.Name, extend func() error) error {
-		if i.after.Add(-1) < 0 {
+		if !i.begin() {
+			i.running.Wait()
 			return errors.New("killed")
 		}
+		defer i.running.Done()
 		return extend()
 	})
 }

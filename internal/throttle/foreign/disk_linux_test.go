@@ -153,39 +153,50 @@ func TestForeignReadsAreNoticed(t *testing.T) {
 			// The share of separated events depends on how busy the machine is: many own requests under way hide single ones
 			// until a moment without. On a quiet machine it is nearly all.
 			for _, with := range []struct{ threads, least int }{{0, 95}, {1, 70}, {4, 50}} {
-				threads := with.threads
-				was := d.counters(t)
-				g := d.watch(t, 5*time.Millisecond, Options{})
-				stop := make(chan struct{})
-				done := make(chan error, threads)
-				for i := range threads {
-					go func() { done <- g.readOn(d, i, stop) }()
+				again := 2 // times on a busy machine
+				for ; !readsNoticed(t, d, s, with.threads, with.least, again == 0); again-- {
 				}
-				const times = 100
-				before := s.moved()
-				seen, atOnce := noticed(t, g, times, func(i int) {
-					pause(time.Duration(i%7) * time.Millisecond)
-					s.does("read", d.path("foreign"), 4096, int64(i)*4096)
-				}, 100)
-				close(stop)
-				for range threads {
-					require.NoError(t, <-done)
-				}
-				d.settle(t)
-				g.poll(true)
-				all, truth := g.w.Foreign(), s.moved()-before
-				// No process writes here. But the mount has changed the head of the file system, and a sync(2) of any process
-				// writes that out: this is foreign work as well, and was rightly detected.
-				written := d.counters(t).Written - was.Written
-				t.Logf("%d own threads: %d of %d single reads noticed, %d at the first look; %d of %d bytes, and %d written",
-					threads, seen, times, atOnce, all, truth, written)
-				require.GreaterOrEqual(t, seen, with.least, "those that are missing were noticed together with the next")
-				require.LessOrEqual(t, all, truth+written, "own reads are not foreign")
-				require.GreaterOrEqual(t, all, truth*uint64(with.least)/100,
-					"what came together with pages of the test itself may be lost")
 			}
 		})
 	}
+}
+
+// readsNoticed has a stranger read beside own threads, and requires that no own read counts as foreign, and that at
+// least this many of 100 reads are noticed. Unless it is the last attempt, it reports whether they are.
+func readsNoticed(t *testing.T, d disk, s *stranger, threads, least int, last bool) bool {
+	was := d.counters(t)
+	g := d.watch(t, 5*time.Millisecond, Options{})
+	stop := make(chan struct{})
+	done := make(chan error, threads)
+	for i := range threads {
+		go func() { done <- g.readOn(d, i, stop) }()
+	}
+	const times = 100
+	before := s.moved()
+	seen, atOnce := noticed(t, g, times, func(i int) {
+		pause(time.Duration(i%7) * time.Millisecond)
+		s.does("read", d.path("foreign"), 4096, int64(i)*4096)
+	}, 100)
+	close(stop)
+	for range threads {
+		require.NoError(t, <-done)
+	}
+	d.settle(t)
+	g.poll(true)
+	all, truth := g.w.Foreign(), s.moved()-before
+	// No process writes here. But the mount has changed the head of the file system, and a sync(2) of any process
+	// writes that out: this is foreign work as well, and was rightly detected.
+	written := d.counters(t).Written - was.Written
+	t.Logf("%d own threads: %d of %d single reads noticed, %d at the first look; %d of %d bytes, and %d written",
+		threads, seen, times, atOnce, all, truth, written)
+	require.LessOrEqual(t, all, truth+written, "own reads are not foreign")
+	enough := all >= truth*uint64(least)/100 // what came together with pages of the test itself may be lost
+	if !last {
+		return seen >= least && enough
+	}
+	require.GreaterOrEqual(t, seen, least, "those that are missing were noticed together with the next")
+	require.True(t, enough)
+	return true
 }
 
 // counts is what the device has done so far.
