@@ -10,7 +10,8 @@ import (
 // numbers, both known before an operation begins, bound what others lose:
 //
 //   - Own operations in flight inside windows never exceed what the device serves in a time that follows the rate of
-//     others (Gate.depth). That is the longest delay of one I/O of others.
+//     others (Gate.depth). That is the longest delay of one I/O of others. Where the device is found to serve several
+//     at once, reads may exceed it (width).
 //   - Own operations are in flight for at most MaxImpact/harm of the time. harm is the part of that time that others
 //     lose. One I/O waits for at most that time, and others cannot lose more than all of the time: for a rate of
 //     others' I/Os a second, harm is min(1, rate * depth). docs/adr/0015 has the measurements.
@@ -82,7 +83,7 @@ func costOf(m Medium) cost {
 // device.
 func (c cost) estimate(op Op, most int) int64 {
 	if op.Kind == Sync {
-		return int64(max(c.inflight, mostDepth))
+		return int64(max(c.inflight, mostDepth)) << widest
 	}
 	bytes := op.Bytes
 	if op.Kind == Metadata {
@@ -265,8 +266,13 @@ func (g *Gate) allowed(t Tier, now int64) int64 {
 // held.
 func (g *Gate) full(op Op) bool {
 	c := costOf(g.medium)
+	now := g.now()
+	depth := g.depth(now)
+	if !op.Kind.writes() && math.IsInf(g.wait(now), 1) {
+		depth *= g.budget.trial.width.factor()
+	}
 	load := float64(g.budget.load+c.ahead(op, g.largest())) * g.budget.pace.factor()
-	return g.budget.load > 0 && load > float64(g.depth(g.now()))
+	return g.budget.load > 0 && load > float64(depth)
 }
 
 // reserve counts an operation as in flight in the slot grant. g.mu is held.

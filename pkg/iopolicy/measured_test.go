@@ -110,6 +110,43 @@ func TestMeasuredGrants(t *testing.T) {
 	}
 }
 
+// TestMeasuredWidth: where others lose as much whether one operation or four are in flight, there are four, and the job
+// does more in the same time. Where each waits for the others, as much is in flight as without the comparison.
+func TestMeasuredWidth(t *testing.T) {
+	slow(t)
+	t.Parallel()
+	together := simFlash()
+	together.beside = 30 * us
+	slowly := together
+	slowly.drift = func(at time.Duration) float64 { return 1 + float64(at/(12*time.Second))/2 }
+	for _, c := range []struct {
+		name        string
+		model       simModel
+		least, most float64
+	}{
+		{"together", together, 1.4, 4},
+		{"together, and half as fast later", slowly, 1.05, 4},
+		{"queue", simQueue(), 0.8, 1.25},
+		{"overlap", simOverlap(), 0.8, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := simScene{model: c.model, others: []simLoad{unpaced(1, 4096, always)}, job: reader(iopolicy.Throttle),
+				impact: 0.05, long: 24 * time.Second}
+			s.job.bytes = 16 << 10
+			free, one, wide := s.run(t, alone), s.run(t, single), s.run(t, measured)
+			kept := rate(wide.others, warm, s.long) / rate(free.others, warm, s.long)
+			more := rate(wide.own, s.long/2, s.long) / rate(one.own, s.long/2, s.long)
+			t.Logf("kept %.1f %%, job's rate %.2fx, p99 %v, %v, alone %v", 100*kept, more, wide.others[0].percentile(0.99),
+				one.others[0].percentile(0.99), free.others[0].percentile(0.99))
+			assert.GreaterOrEqual(t, kept, 0.95-tolerance)
+			assert.GreaterOrEqual(t, more, c.least)
+			assert.LessOrEqual(t, more, c.most)
+			assert.LessOrEqual(t, wide.others[0].percentile(0.99), one.others[0].percentile(0.99)*5/4)
+		})
+	}
+}
+
 // TestMeasuredBesidePacedUse: others that use the disk at a rate lose nothing of it, and the job does no less than the
 // calculation grants, and more where the disk has channels for it. Up to a half of what the disk can do, the others'
 // latency remains near that beside the calculated grants.

@@ -20,6 +20,7 @@ type simModel struct {
 	request  time.Duration // for which a channel is busy with a request,
 	kibibyte time.Duration // and with each KiB of it
 	latency  time.Duration // further time of each request, in which it occupies no channel
+	beside   time.Duration // and of a request that meets one of a job of ours, or more than one
 	noise    float64       // standard deviation of the speed over 5 ms; over 50 ms it is half of that
 	medium   iopolicy.Medium
 	drift    func(at time.Duration) float64 // factor of all durations; nil: 1
@@ -77,8 +78,9 @@ type simDisk struct {
 	clock  int64   // up to which all events have happened
 	free   []int64 // when each channel is
 	events []simEvent
-	all    simUser // every request of programs
-	inner  simUser // what the disk does by itself
+	all    simUser  // every request of programs
+	inner  simUser  // what the disk does by itself
+	ours   *simUser // a job of ours; nil: none
 	rand   *rand.Rand
 }
 
@@ -155,7 +157,11 @@ func (d *simDisk) submit(u *simUser, bytes int) int64 {
 	begins := max(d.clock, d.free[at])
 	speed := d.factor(begins)
 	d.free[at] = begins + int64(speed*float64(d.request+time.Duration(bytes)*d.kibibyte/1024)*d.jitter())
-	return d.finish(u, bytes, d.free[at]+int64(speed*float64(d.latency)*d.jitter()))
+	latency := d.latency
+	if d.ours != nil && d.ours.inflight > 0 {
+		latency += d.beside
+	}
+	return d.finish(u, bytes, d.free[at]+int64(speed*float64(latency)*d.jitter()))
 }
 
 // cached is a request that the disk's cache answers in 0.1 ms, and that occupies a channel 100 ms later.
@@ -262,6 +268,7 @@ type simWatcher struct {
 	last    iopolicy.Moment
 	bursts  bool          // these are written in gaps, at least a MiB at a time
 	shown   uint64        // of these
+	single  bool          // it does not see how long the disk takes
 	seen    uint64        // I/Os of others by then
 	waited  time.Duration // of these
 }
@@ -274,6 +281,9 @@ func (w *simWatcher) Look(m iopolicy.Moment) (s iopolicy.Sighting) {
 	defer d.mu.Unlock()
 	d.advance()
 	ios, waited := d.all.ios-w.own.ios, d.all.waited-w.own.waited
+	if !w.single {
+		s.Served = iopolicy.Served{IOs: d.all.ios, Took: d.all.waited}
+	}
 	if ios > w.seen {
 		s.Newest[0] = m.At
 	}

@@ -233,6 +233,7 @@ const (
 	calculated                // others are never counted beside the job
 	measured
 	unsure // measured, but others are not counted in the second half
+	single // measured, but what is in flight is not
 )
 
 // simRun is what happened in one run.
@@ -294,8 +295,9 @@ func (s simScene) gate(d *simDisk, own *simUser, mode simMode, peers *simPeers) 
 	set := iopolicy.DefaultSettings()
 	set.MaxImpact = s.impact
 	watcher := &simWatcher{disk: d, own: own, journal: s.journal, bursts: s.bursts, counted: func(at time.Duration) bool {
-		return mode == measured || mode == unsure && at < s.long/2
+		return mode == measured || mode == single || mode == unsure && at < s.long/2
 	}}
+	watcher.single, d.ours = mode == single, own
 	cfg := iopolicy.Config{Medium: s.model.medium, Settings: set, Watcher: watcher}
 	if s.peers {
 		cfg.Peers = peers.join()

@@ -55,6 +55,7 @@ type trial struct {
 	gaps    gaps
 	writes  bool // others are their writes, not their reads
 	record  record
+	width   width
 }
 
 // arm is the choice of the present slot grant.
@@ -73,11 +74,12 @@ type period struct {
 	length int64  // ns
 	others uint64 // bytes that others moved; a difference may be negative
 	own    int64  // ns of device time of slot grants
+	served Served // by the device, ours too
 }
 
 // since returns what happened since an earlier moment.
 func (p period) since(q period) period {
-	return period{p.length - q.length, p.others - q.others, p.own - q.own}
+	return period{p.length - q.length, p.others - q.others, p.own - q.own, p.served.since(q.served)}
 }
 
 // rate returns the bytes that others moved in a nanosecond.
@@ -155,8 +157,9 @@ func (e *estimate) harmful(part float64) bool {
 
 // forget starts again, with the calculation.
 func (t *trial) forget() {
+	t.width.forget()
 	*t = trial{seen: t.seen, arm: arm{factor: 1}, record: record{until: t.record.until, held: t.record.held},
-		writes: t.writes}
+		writes: t.writes, width: t.width}
 }
 
 // others returns the bytes by which others are measured.
@@ -194,10 +197,16 @@ func (t *trial) fell(now int64) {
 	t.record.before = before
 }
 
+// known reports whether there is a measurement.
+func (t *trial) known(now int64) bool {
+	return t.rates.enough(fewSamples) && t.turns.enough(fewSamples) && now-t.record.at <= pairExpiry &&
+		now >= t.record.until
+}
+
 // bound returns the measured harm, or a lower expected one that the measurement does not exclude; infinity while it is
 // not known.
 func (t *trial) bound(now int64, impact, expected float64) float64 {
-	if !t.rates.enough(fewSamples) || !t.turns.enough(fewSamples) || now-t.record.at > pairExpiry || now < t.record.until {
+	if !t.known(now) {
 		return math.Inf(1)
 	}
 	most := min(largestPart, growth*t.rates.recent.mean)
@@ -222,7 +231,7 @@ func (t *trial) look(now, own int64, s Sighting, spent bool) {
 	t.seen = s
 	p := &t.periods
 	if s.Counted && spent && p.paused.length == 0 {
-		p.paused = period{now, t.others(s.Others), own}
+		p.paused = period{now, t.others(s.Others), own, s.Served}
 	}
 	if s.Gap < shortestGap {
 		return
@@ -247,12 +256,12 @@ func (t *trial) look(now, own int64, s Sighting, spent bool) {
 // share the part of the time that slot grants may take. exact reports whether others are counted up to now.
 func (t *trial) next(now, own int64, impact, share float64, exact bool) {
 	p := &t.periods
-	moment := period{now, t.others(t.seen.Others), own}
+	moment := period{now, t.others(t.seen.Others), own, t.seen.Served}
 	if !exact || share > largestPart {
 		if !t.seen.Counted {
 			t.forget()
 		}
-		p.began, p.paused, t.arm = period{}, period{}, arm{factor: 1}
+		p.began, p.paused, t.arm, t.width.now = period{}, period{}, arm{factor: 1}, 0
 		return
 	}
 	known, second := p.began.length > 0, t.arm.second
@@ -264,6 +273,7 @@ func (t *trial) next(now, own int64, impact, share float64, exact bool) {
 		t.pair(now, impact)
 	}
 	p.began, p.paused = moment, period{}
+	t.width.next(t.known(now) && share < largestPart/growth)
 	if t.arm.second = known && !second; t.arm.second {
 		t.arm.larger = !t.arm.larger
 	} else {
@@ -294,6 +304,7 @@ func (t *trial) turn(end period) {
 	if p.paused.length == 0 || turn.own <= 0 || turn.length <= 0 || !(usual > 0) {
 		return
 	}
+	t.width.note(turn.served, turn.own)
 	loss := (usual - turn.rate()) / usual * float64(turn.length) / float64(all.length)
 	t.turns.add(keep(all.length, 2), loss, all.part(), all.part())
 }

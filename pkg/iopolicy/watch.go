@@ -47,7 +47,18 @@ type Sighting struct {
 	// in flight, and cooperating processes use the device no more than others.
 	Others  Bytes
 	Counted bool
+	// Served is what the device has done since any one moment, own I/O too.
+	Served Served
 }
+
+// Served is a number of I/Os that have ended, and how long the device took for them together.
+type Served struct {
+	IOs  uint64
+	Took time.Duration
+}
+
+// since returns what was done since an earlier moment.
+func (s Served) since(t Served) Served { return Served{s.IOs - t.IOs, s.Took - t.Took} }
 
 // Meter returns how many bytes the calling thread has submitted to devices so far. The gate locks the goroutine to its
 // thread around a metered operation.

@@ -266,6 +266,7 @@ func (w *Watcher) Look(m iopolicy.Moment) (s iopolicy.Sighting) {
 		w.count(&g, wrote, &s)
 	}
 	s.Others, s.Counted = w.others(&g), w.counted(&g)
+	s.Served = iopolicy.Served{IOs: g.dev.Reads + g.dev.Writes, Took: g.dev.Waited}
 	// I/O submitted outside the gate may still be in flight.
 	asked := g.own.Faults != w.last.own.Faults || w.opt.Elsewhere == nil && g.own.Read != w.last.own.Read
 	w.gapState.update(&g, &w.last, gap, asked, w.gapsOnly())

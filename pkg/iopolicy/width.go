@@ -1,0 +1,83 @@
+package iopolicy
+
+import "math/rand/v2"
+
+const (
+	// widest is how many times what is in flight may be doubled.
+	widest = 2
+	// enoughTurns and enoughServed are how many turns and I/Os of the device each side of a comparison has.
+	enoughTurns, enoughServed = 6, 200
+	// slower is how many times as long an I/O may take in the mean while twice as much may be in flight, and fuller how
+	// many times as much is in flight then at least, or it was not tried.
+	slower, fuller = 1.25, 1.2
+	// seldom is in how many turns the other width is tried once, after the present one has been found the best.
+	seldom = 8
+)
+
+// width is how much is in flight at the same time. Budget.depth assumes that a device serves one request at a time.
+// While the I/Os of a turn, those of others among them, take hardly longer with twice as much in flight, the device
+// serves more of them together, and so it is doubled. Like a trial, it compares turns in random order.
+type width struct {
+	best    int  // how many times it is doubled
+	now     int  // the same in the present turn
+	down    bool // the next smaller one is compared with it, not the next larger one
+	settled bool // the last comparison changed nothing
+	sums    [widest + 1]served
+}
+
+// served is what the device did in turns.
+type served struct {
+	turns, ios float64
+	took, own  float64 // ns: of all I/Os, and in which own ones were in flight
+}
+
+// factor returns how many times as much may be in flight.
+func (w *width) factor() int64 { return 1 << w.now }
+
+// next chooses the width of a turn, which is the least while nothing is measured.
+func (w *width) next(measured bool) {
+	if !measured {
+		w.now = 0
+		return
+	}
+	odds := uint64(2)
+	if w.settled {
+		odds = seldom
+	}
+	if w.now = w.best; rand.Uint64()%odds == 0 {
+		w.now = w.other()
+	}
+}
+
+// other returns the width that is compared with the best one.
+func (w *width) other() int {
+	if w.best == widest || w.down && w.best > 0 {
+		return w.best - 1
+	}
+	return w.best + 1
+}
+
+// note records what the device did in the turn that has ended, of so much own device time.
+func (w *width) note(done Served, own int64) {
+	s := &w.sums[w.now]
+	s.turns, s.ios, s.took, s.own = s.turns+1, s.ios+float64(done.IOs), s.took+float64(done.Took), s.own+float64(own)
+	other := w.other()
+	less, more := w.sums[min(w.best, other)], w.sums[max(w.best, other)]
+	if min(less.turns, more.turns) < enoughTurns || min(less.ios, more.ios) < enoughServed {
+		return
+	}
+	together := more.took*less.ios <= slower*less.took*more.ios && more.took*less.own >= fuller*less.took*more.own
+	if together == (other > w.best) {
+		*w = width{best: other}
+	} else {
+		*w = width{best: w.best, settled: true, down: !w.down}
+	}
+}
+
+// forget starts a comparison again, with less in flight if there was a turn since the last time: others use the device
+// in another way.
+func (w *width) forget() {
+	if *w != (width{best: w.best}) {
+		*w = width{best: max(0, w.best-1)}
+	}
+}
