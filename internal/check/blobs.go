@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/reach"
+	"github.com/tidemark-backup/tidemark/internal/repo/treecache"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
@@ -29,11 +31,17 @@ const (
 	ranks
 )
 
+// openFrame is a frame, or why it cannot be opened: a failing disk is not asked twice.
+type openFrame struct {
+	raw []byte
+	err error
+}
+
 // blobs is the blob index of a check, filled from the segments and packs on the target.
 type blobs struct {
 	r      *repo.Repository
 	index  *reach.Index
-	frames frameCache
+	frames *repo.Recent[treecache.Key, openFrame]
 
 	mu     sync.Mutex
 	others map[format.ID]struct{} // packs with what snapshots need of damaged packs
@@ -44,7 +52,7 @@ func newBlobs(r *repo.Repository, scratch string) *blobs {
 	return &blobs{
 		r:      r,
 		index:  reach.NewIndex(func() (*blobindex.Temporary, error) { return r.TempIndex(scratch) }, ranks),
-		frames: frameCache{frames: make(map[frameKey]*openFrame)},
+		frames: repo.NewRecent[treecache.Key](framesKept, func(f openFrame) int { return len(f.raw) }),
 		others: make(map[format.ID]struct{}),
 	}
 }
@@ -73,14 +81,14 @@ func (e *frameError) Unwrap() error { return e.err }
 // load reads a blob from the target, not from the cache of trees, and compares it with its ID.
 func (b *blobs) load(ctx context.Context, h *seal.Hasher, id format.ID, in blobindex.PackInfo,
 	at *reach.Place) ([]byte, error) {
-	raw, err := b.frames.get(frameKey{in.ID, at.Offset}, func() ([]byte, error) {
-		raw, _, err := b.r.ReadFrame(ctx, in, at.Offset, at.Sealed)
-		return raw, err
+	f, err := b.frames.Get(ctx, treecache.Key{Pack: in.ID, Offset: at.Offset}, func() (f openFrame, _ error) {
+		f.raw, _, f.err = b.r.ReadFrame(ctx, in, at.Offset, at.Sealed)
+		return f, nil
 	})
-	if err != nil {
+	if err = cmp.Or(err, f.err); err != nil {
 		return nil, &frameError{err}
 	}
-	end := uint64(at.Skip) + uint64(at.Len)
+	raw, end := f.raw, uint64(at.Skip)+uint64(at.Len)
 	if end > uint64(len(raw)) || h.ID(raw[at.Skip:end]) != id {
 		return nil, fmt.Errorf("frame at %d does not hold blob %s where the index says: %w", at.Offset,
 			id.Short(), format.ErrCorrupt)
@@ -127,45 +135,4 @@ func (c *checker) noteOthers() {
 		text += ", which no index segment names: the next backup, or 'tidemark repair index', puts it back into the index"
 	}
 	c.found.Note(text, human.Plural(uint64(len(ids)), "other pack"), ids[0])
-}
-
-// frameCache keeps the frames that were opened last, first in first out, and opens each once.
-type frameCache struct {
-	mu     sync.Mutex
-	frames map[frameKey]*openFrame
-	order  []frameKey
-	size   int
-}
-
-type openFrame struct {
-	once sync.Once
-	raw  []byte
-	err  error
-}
-
-func (c *frameCache) get(key frameKey, load func() ([]byte, error)) ([]byte, error) {
-	c.mu.Lock()
-	f, ok := c.frames[key]
-	if !ok {
-		f = &openFrame{}
-		c.frames[key] = f
-	}
-	c.mu.Unlock()
-	f.once.Do(func() {
-		f.raw, f.err = load()
-		c.keep(key, len(f.raw))
-	})
-	return f.raw, f.err
-}
-
-func (c *frameCache) keep(key frameKey, size int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.order = append(c.order, key)
-	c.size += size
-	for c.size > framesKept && len(c.order) > 1 {
-		c.size -= len(c.frames[c.order[0]].raw)
-		delete(c.frames, c.order[0])
-		c.order = c.order[1:]
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tidemark-backup/tidemark/internal/repo/treecache"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -41,8 +42,8 @@ type findings struct {
 	relied  map[format.ID]struct{} // marked packs in which a needed blob counts
 	intact  []format.ID            // marked packs that were read back intact
 	packs   map[format.ID]*lostPack
-	frames  map[frameKey]*Problem  // frames that cannot be opened
-	blobs   map[format.ID]*Problem // blobs that are in no pack, or have wrong content
+	frames  map[treecache.Key]*Problem // frames that cannot be opened
+	blobs   map[format.ID]*Problem     // blobs that are in no pack, or have wrong content
 }
 
 type problemKey struct {
@@ -56,16 +57,11 @@ type lostPack struct {
 	intact  uint64
 }
 
-type frameKey struct {
-	pack   format.ID
-	offset uint32
-}
-
 // newFindings returns empty findings that count on l.
 func newFindings(l *report.Ledger) *findings {
 	return &findings{
 		l: l, seed: maphash.MakeSeed(), known: make(map[problemKey]*Problem),
-		packs: make(map[format.ID]*lostPack), frames: make(map[frameKey]*Problem),
+		packs: make(map[format.ID]*lostPack), frames: make(map[treecache.Key]*Problem),
 		blobs: make(map[format.ID]*Problem), relied: make(map[format.ID]struct{}),
 	}
 }
@@ -260,11 +256,12 @@ func (b *findings) publish(p *Problem) {
 func (b *findings) LoseFrame(pack format.ID, offset uint32, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if _, ok := b.frames[frameKey{pack, offset}]; ok {
+	key := treecache.Key{Pack: pack, Offset: offset}
+	if _, ok := b.frames[key]; ok {
 		return // another page of the frame was lost before
 	}
 	if p := b.inPack(pack, err); p != nil {
-		b.frames[frameKey{pack, offset}] = p
+		b.frames[key] = p
 	}
 }
 
@@ -336,7 +333,7 @@ func (b *findings) Why(id format.ID, at *frameRef) *Problem {
 	if p, ok := b.packs[at.Pack]; ok && uint64(at.Offset)+uint64(at.Sealed) > p.intact {
 		return p.problem
 	}
-	return b.frames[frameKey{at.Pack, at.Offset}]
+	return b.frames[treecache.Key{Pack: at.Pack, Offset: at.Offset}]
 }
 
 // Need records that a path of a snapshot needs the object of the problem.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/repo/treecache"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
@@ -133,7 +134,7 @@ func (r *Repository) LoadBlobAt(ctx context.Context, id format.ID, p index.PackI
 }
 
 func (r *Repository) loadFrom(ctx context.Context, id format.ID, at place) ([]byte, error) {
-	raw, err := r.frames.get(ctx, frameKey{at.pack.ID, at.loc.Offset}, func() ([]byte, error) {
+	raw, err := r.frames.Get(ctx, treecache.Key{Pack: at.pack.ID, Offset: at.loc.Offset}, func() ([]byte, error) {
 		return r.loadFrame(ctx, at.pack, Span{at.loc.Offset, at.loc.Sealed})
 	})
 	if err != nil {

@@ -82,7 +82,7 @@ type Repository struct {
 	opt    OpenOptions
 	now    func() time.Time
 
-	frames        *frameCache
+	frames        *Recent[treecache.Key, []byte]
 	trees         treeFrames
 	copies        snapcache.Cache
 	hashers       sync.Pool // *seal.Hasher
@@ -198,7 +198,7 @@ func newRepository(ctx context.Context, st store.Store, conf *config.Config, key
 	}
 	r := &Repository{
 		st: st, keys: key.keys, master: key.master, config: conf, slot: key.slot, opt: opt, now: time.Now,
-		frames: newFrameCache(opt.Cache.Frames),
+		frames: NewRecent[treecache.Key](opt.Cache.Frames, func(raw []byte) int { return len(raw) }),
 	}
 	cacheIO := func(dir string) cachefile.IOContext {
 		return cachefile.IOContext{Ctx: ctx, Pass: opt.Gate.Pass(nil, dir)}

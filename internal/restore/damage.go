@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/treecache"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
@@ -29,18 +30,13 @@ func explainUnreachable(err error) error {
 // disk may retry for a long time; they only look for other copies of the chunks. The zero value is empty.
 type damagedFrames struct {
 	mu     sync.Mutex
-	frames map[frameKey]*damagedFrame
+	frames map[treecache.Key]*damagedFrame
 	packs  map[format.ID]bool // packs with unreadable trees or chunk lists
 }
 
 type damagedFrame struct {
 	cause   error
 	retried bool
-}
-
-type frameKey struct {
-	pack   format.ID
-	offset uint32
 }
 
 // maxDamagedFrames bounds the memory: it stands for some GiB of damage. Frames beyond it are read again each time.
@@ -51,9 +47,9 @@ func (f *damagedFrames) add(pack format.ID, at repo.Span, cause error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.frames == nil {
-		f.frames = map[frameKey]*damagedFrame{}
+		f.frames = map[treecache.Key]*damagedFrame{}
 	}
-	if key := (frameKey{pack, at.Offset}); f.frames[key] == nil && len(f.frames) < maxDamagedFrames {
+	if key := (treecache.Key{Pack: pack, Offset: at.Offset}); f.frames[key] == nil && len(f.frames) < maxDamagedFrames {
 		f.frames[key] = &damagedFrame{cause: cause}
 	}
 }
@@ -62,7 +58,7 @@ func (f *damagedFrames) add(pack format.ID, at repo.Span, cause error) {
 func (f *damagedFrames) retryOnce(pack format.ID, at repo.Span) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	b := f.frames[frameKey{pack, at.Offset}]
+	b := f.frames[treecache.Key{Pack: pack, Offset: at.Offset}]
 	if b == nil {
 		return true
 	}
@@ -74,14 +70,14 @@ func (f *damagedFrames) retryOnce(pack format.ID, at repo.Span) bool {
 func (f *damagedFrames) forget(pack format.ID, at repo.Span) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.frames, frameKey{pack, at.Offset})
+	delete(f.frames, treecache.Key{Pack: pack, Offset: at.Offset})
 }
 
 // cause returns why a frame could not be opened, or nil.
 func (f *damagedFrames) cause(pack format.ID, at repo.Span) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if b := f.frames[frameKey{pack, at.Offset}]; b != nil {
+	if b := f.frames[treecache.Key{Pack: pack, Offset: at.Offset}]; b != nil {
 		return b.cause
 	}
 	return nil
@@ -93,7 +89,7 @@ func (f *damagedFrames) intact(pack format.ID, spans []repo.Span) int {
 	defer f.mu.Unlock()
 	if len(f.frames) > 0 {
 		for i, at := range spans {
-			if f.frames[frameKey{pack, at.Offset}] != nil {
+			if f.frames[treecache.Key{Pack: pack, Offset: at.Offset}] != nil {
 				return i
 			}
 		}
@@ -121,7 +117,7 @@ func (f *damagedFrames) allPacks() []format.ID {
 	defer f.mu.Unlock()
 	packs := slices.Collect(maps.Keys(f.packs))
 	for key := range f.frames {
-		packs = append(packs, key.pack)
+		packs = append(packs, key.Pack)
 	}
 	slices.SortFunc(packs, format.ID.Compare)
 	return slices.Compact(packs)

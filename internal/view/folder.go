@@ -1,12 +1,11 @@
 package view
 
 import (
-	"container/list"
 	"context"
 	"fmt"
 	"sort"
-	"sync"
 
+	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
@@ -16,21 +15,13 @@ const pagesKept = 64
 
 // Trees reads the directories of snapshots.
 type Trees struct {
-	from Reader
-
-	mu    sync.Mutex
-	pages map[format.ID]*list.Element // of *keptPage
-	order *list.List                  // used last first
-}
-
-type keptPage struct {
-	id   format.ID
-	page *tree.Page
+	from  Reader
+	pages *repo.Recent[format.ID, *tree.Page]
 }
 
 // NewTrees returns the directories of the snapshots that from delivers.
 func NewTrees(from Reader) *Trees {
-	return &Trees{from: from, pages: make(map[format.ID]*list.Element), order: list.New()}
+	return &Trees{from: from, pages: repo.NewRecent[format.ID](pagesKept, func(*tree.Page) int { return 1 })}
 }
 
 // Root returns the directory n of a snapshot as the root of a tree.
@@ -41,26 +32,7 @@ func (t *Trees) Root(snapshot format.ID, n *tree.Node) Entry {
 
 // page returns a decoded page of that level; -1: of any level, for a root.
 func (t *Trees) page(ctx context.Context, id format.ID, level int) (*tree.Page, error) {
-	t.mu.Lock()
-	if e, ok := t.pages[id]; ok {
-		t.order.MoveToFront(e)
-		t.mu.Unlock()
-		return e.Value.(*keptPage).page, nil
-	}
-	t.mu.Unlock()
-	p, err := tree.LoadPage(ctx, t.from.LoadBlob, id, level)
-	if err != nil {
-		return nil, err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.pages[id] == nil {
-		t.pages[id] = t.order.PushFront(&keptPage{id, p})
-	}
-	for t.order.Len() > pagesKept {
-		delete(t.pages, t.order.Remove(t.order.Back()).(*keptPage).id)
-	}
-	return p, nil
+	return t.pages.Get(ctx, id, func() (*tree.Page, error) { return tree.LoadPage(ctx, t.from.LoadBlob, id, level) })
 }
 
 // folder is a directory of a snapshot. The number of an entry is its rank in the order of names.

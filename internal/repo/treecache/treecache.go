@@ -34,7 +34,7 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// Key names a frame permanently.
+// Key names a frame permanently: pack numbers change when a cache is rebuilt, IDs do not.
 type Key struct {
 	Pack   format.ID
 	Offset uint32 // of the frame in the pack

@@ -8,18 +8,18 @@ import (
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-func key(n byte) frameKey { return frameKey{pack: format.ID{n}} }
+func newFrames() *Recent[byte, []byte] {
+	return NewRecent[byte](100, func(raw []byte) int { return len(raw) })
+}
 
-func TestFrameCacheForgetsTheOldest(t *testing.T) {
-	c := newFrameCache(100)
+func TestRecentForgetsTheOldest(t *testing.T) {
+	c := newFrames()
 	loads := 0
 	get := func(n byte, size int) {
 		t.Helper()
-		raw, err := c.get(t.Context(), key(n), func() ([]byte, error) {
+		raw, err := c.Get(t.Context(), n, func() ([]byte, error) {
 			loads++
 			return make([]byte, size), nil
 		})
@@ -42,15 +42,15 @@ func TestFrameCacheForgetsTheOldest(t *testing.T) {
 	require.Equal(t, 5, loads, "2 had pushed out 3, and then 1 was the oldest but one")
 }
 
-func TestFrameCacheOpensOnce(t *testing.T) {
+func TestRecentLoadsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newFrameCache(100)
+		c := newFrames()
 		release := make(chan struct{})
 		loads := 0
 		var wg sync.WaitGroup
 		for range 10 {
 			wg.Go(func() {
-				raw, err := c.get(t.Context(), key(1), func() ([]byte, error) {
+				raw, err := c.Get(t.Context(), 1, func() ([]byte, error) {
 					loads++ // by one goroutine only, or the race detector would complain
 					<-release
 					return []byte("raw"), nil
@@ -68,21 +68,21 @@ func TestFrameCacheOpensOnce(t *testing.T) {
 }
 
 // One caller being cancelled is no failure for the others; an error is, and it is not remembered.
-func TestFrameCacheErrors(t *testing.T) {
+func TestRecentErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newFrameCache(100)
+		c := newFrames()
 		ctx, cancel := context.WithCancel(t.Context())
 		var first, second error
 		var raw []byte
 		go func() {
-			_, first = c.get(ctx, key(1), func() ([]byte, error) {
+			_, first = c.Get(ctx, 1, func() ([]byte, error) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			})
 		}()
 		synctest.Wait()
 		go func() {
-			raw, second = c.get(t.Context(), key(1), func() ([]byte, error) { return []byte("raw"), nil })
+			raw, second = c.Get(t.Context(), 1, func() ([]byte, error) { return []byte("raw"), nil })
 		}()
 		synctest.Wait()
 		cancel()
@@ -92,12 +92,12 @@ func TestFrameCacheErrors(t *testing.T) {
 		require.Equal(t, "raw", string(raw))
 
 		broken := errors.New("broken")
-		_, err := c.get(t.Context(), key(2), func() ([]byte, error) { return nil, broken })
+		_, err := c.Get(t.Context(), 2, func() ([]byte, error) { return nil, broken })
 		require.ErrorIs(t, err, broken)
-		raw, err = c.get(t.Context(), key(2), func() ([]byte, error) { return []byte("again"), nil })
+		raw, err = c.Get(t.Context(), 2, func() ([]byte, error) { return []byte("again"), nil })
 		require.NoError(t, err)
 		require.Equal(t, "again", string(raw))
-		require.Empty(t, c.flights)
+		require.Len(t, c.values, 2, "none is being loaded")
 	})
 }
 
