@@ -14,7 +14,8 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
-	"github.com/tidemark-backup/tidemark/internal/store/smb/address"
+	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/store/location"
 	"github.com/tidemark-backup/tidemark/internal/when"
 )
 
@@ -38,7 +39,7 @@ func checkLocalArguments(c *cobra.Command, args []string) error {
 		return nil
 	}
 	for _, arg := range args {
-		if address.Is(arg) {
+		if location.IsShare(arg) {
 			return fmt.Errorf("an argument of %q is the address of a share: only --repo takes an address; "+
 				"mount the share and name its folder, or put ./ before the name of a local folder", c.CommandPath())
 		}
@@ -69,10 +70,10 @@ func checkSnapshotArgument(c *cobra.Command, args []string) error {
 func checkLocalSource(path string) error {
 	const instead = "only local folders are backed up: mount the share and name its folder, or put ./ before the name " +
 		"of a local folder"
-	if address.Is(path) {
+	if location.IsShare(path) {
 		return fmt.Errorf("one of the sources is the address of a share: %s", instead)
 	}
-	if address.Mask(path) == path || strings.HasPrefix(path, "."+string(filepath.Separator)) {
+	if store.Mask(path) == path || strings.HasPrefix(path, "."+string(filepath.Separator)) {
 		return nil
 	}
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
@@ -94,7 +95,7 @@ func checkLocalFlags(flags *pflag.FlagSet) error {
 			values = list.GetSlice()
 		}
 		for _, value := range values {
-			if address.Is(value) {
+			if location.IsShare(value) {
 				return notLocal("--" + name)
 			}
 		}
@@ -105,7 +106,7 @@ func checkLocalFlags(flags *pflag.FlagSet) error {
 // checkLocalOptions does the same for options, whether from a flag, the environment or the option file.
 func checkLocalOptions(files []options.File) error {
 	for _, f := range files {
-		if address.Is(f.Path) {
+		if location.IsShare(f.Path) {
 			return notLocal(f.Name)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidemark-backup/tidemark/internal/store/smb/address"
+	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -90,7 +90,7 @@ func shownCommand(args []string) []string {
 		case secret && assigned:
 			arg = name + "=" + hidden
 		default:
-			arg = address.Mask(arg)
+			arg = store.Mask(arg)
 		}
 		follows = !follows && secret && !assigned
 		shown = append(shown, arg)

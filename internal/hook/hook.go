@@ -26,7 +26,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
-	"github.com/tidemark-backup/tidemark/internal/store/smb/address"
+	"github.com/tidemark-backup/tidemark/internal/store"
 )
 
 // ErrUnsafe: users other than root can change what root would run.
@@ -154,7 +154,7 @@ func environment(environ []string, add map[string]string) []string {
 
 // clean returns a value without control characters, passwords in addresses and excessive length.
 func clean(value string) string {
-	value = human.Harmless(address.Mask(value))
+	value = human.Harmless(store.Mask(value))
 	if len(value) > maxValue {
 		value = strings.ToValidUTF8(value[:maxValue], "")
 	}

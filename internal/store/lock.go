@@ -19,10 +19,9 @@ type Lock struct {
 	Keep func(name string) error
 }
 
-// LockOf returns the lock of st; nil: it cannot lock files. A store implements it by a method Lock() *Lock, which
-// decorators forward.
+// LockOf returns the lock of st; nil: it cannot lock files. A store implements it by a method Lock() *Lock.
 func LockOf(st Store) *Lock {
-	if l, ok := st.(interface{ Lock() *Lock }); ok {
+	if l, ok := find[interface{ Lock() *Lock }](st); ok {
 		return l.Lock()
 	}
 	return nil

@@ -1,9 +1,6 @@
 package store
 
-import (
-	"context"
-	"io/fs"
-)
+import "context"
 
 type misplacedKey struct{}
 
@@ -23,12 +20,5 @@ func Misplaced(ctx context.Context, name Name, folder string, isFolder bool) {
 		found(name, where+"/")
 	case name.Kind == Pack:
 		found(name, where)
-	}
-}
-
-// MisplacedInPacks reports what lies between the folders of the fan in packs/ and has the name of a pack.
-func MisplacedInPacks(ctx context.Context, id string, mode fs.FileMode) {
-	if len(id) > 2 && ValidID(id) && (mode.IsDir() || mode.IsRegular()) {
-		Misplaced(ctx, Name{Kind: Pack, ID: id}, Pack.Folder(), mode.IsDir())
 	}
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"fmt"
 	"iter"
 	"strings"
@@ -124,6 +125,24 @@ func (n Name) Check() error {
 		return fmt.Errorf("%w: %q is not 1 to %d lower-case hexadecimal digits", ErrName, n.ID, MaxIDLen)
 	}
 	return nil
+}
+
+// Admit returns why an operation on a file cannot begin.
+func Admit(ctx context.Context, name Name) error {
+	if err := name.Check(); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// Wrap adds to an error what was to be done with which file.
+func Wrap(err *error, verb string, name Name) {
+	if *err != nil {
+		*err = fmt.Errorf("%s %s: %w", verb, name, *err)
+	}
 }
 
 // ValidID reports whether id is 1 to MaxIDLen lower-case hexadecimal digits.

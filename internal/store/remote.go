@@ -29,6 +29,6 @@ type Link struct {
 // RepeatsItself reports whether a store repeats by itself what a lost connection interrupted. A store implements it by
 // a method RepeatsItself() bool.
 func RepeatsItself(st Store) bool {
-	r, ok := st.(interface{ RepeatsItself() bool })
+	r, ok := find[interface{ RepeatsItself() bool }](st)
 	return ok && r.RepeatsItself()
 }

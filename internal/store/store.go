@@ -81,11 +81,25 @@ type Exclusive interface {
 	Fence(ctx context.Context, name Name) error
 }
 
+// find returns what has the methods of T: st, or the nearest of the stores that it decorates. A decorator has a method
+// Inner() Store.
+func find[T any](st Store) (found T, ok bool) {
+	for {
+		if found, ok = st.(T); ok {
+			return found, true
+		}
+		d, decorates := st.(interface{ Inner() Store })
+		if !decorates {
+			return found, false
+		}
+		st = d.Inner()
+	}
+}
+
 // EndsWithProcess reports whether all requests of a process are over when the process has ended. That holds for a disk
-// of this machine; a server may execute a request later. A store implements it by a method EndsWithProcess() bool,
-// which decorators forward.
+// of this machine; a server may execute a request later. A store implements it by a method EndsWithProcess() bool.
 func EndsWithProcess(st Store) bool {
-	e, ok := st.(interface{ EndsWithProcess() bool })
+	e, ok := find[interface{ EndsWithProcess() bool }](st)
 	return ok && e.EndsWithProcess()
 }
 
@@ -94,8 +108,8 @@ const ProvenEnd = 64 << 10
 
 // VerifiesPut reports whether a successful Put of st has verified the file: it read back the size and at least the last
 // ProvenEnd bytes, and compared them with what was sent. The caller need not check again. A store implements it by a
-// method VerifiesPut() bool, which decorators forward; without that method the result is false.
+// method VerifiesPut() bool; without that method the result is false.
 func VerifiesPut(st Store) bool {
-	p, ok := st.(interface{ VerifiesPut() bool })
+	p, ok := find[interface{ VerifiesPut() bool }](st)
 	return ok && p.VerifiesPut()
 }

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
-	"github.com/tidemark-backup/tidemark/internal/store/local"
 	"github.com/tidemark-backup/tidemark/internal/target"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
@@ -223,7 +222,7 @@ func TestCancelled(t *testing.T) {
 func TestStaleFoldersAreRemoved(t *testing.T) {
 	path := t.TempDir()
 	for name, age := range map[string]time.Duration{"old": 25 * time.Hour, "young": 23 * time.Hour} {
-		dir := filepath.Join(path, local.TempPrefix+"probe-"+name)
+		dir := filepath.Join(path, store.TempPrefix+"probe-"+name)
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, "packs", "ab"), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "packs", "ab", "file"), nil, 0o600))
 		at := time.Now().Add(-age)
@@ -231,7 +230,7 @@ func TestStaleFoldersAreRemoved(t *testing.T) {
 	}
 	_, err := target.Run(t.Context(), path, target.Options{})
 	require.NoError(t, err)
-	require.Equal(t, []string{local.TempPrefix + "probe-young"}, names(t, path))
+	require.Equal(t, []string{store.TempPrefix + "probe-young"}, names(t, path))
 }
 
 func TestMeasureFolder(t *testing.T) {

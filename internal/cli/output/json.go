@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/show"
-	"github.com/tidemark-backup/tidemark/internal/store/smb/address"
+	"github.com/tidemark-backup/tidemark/internal/store"
 )
 
 // JSON prints for scripts: results, progress and issues on standard output; on standard error notes, and why it failed.
@@ -45,7 +45,7 @@ func (j *JSON) Report(r Record) error { return j.Print(r) }
 
 // Note writes a note event. A write error on standard error cannot be reported.
 func (j *JSON) Note(text string) {
-	_ = j.err.Write(Note{"note", address.Mask(strings.TrimSpace(text))})
+	_ = j.err.Write(Note{"note", store.Mask(strings.TrimSpace(text))})
 }
 
 // Show does nothing: what a user must not miss is in the records too.
@@ -75,7 +75,7 @@ func (j *JSON) status(l *report.Ledger) func() {
 
 // Fail writes the exit_error event.
 func (j *JSON) Fail(code int, text string, full bool) {
-	e := &event.Exit{Type: "exit_error", Code: code, Message: address.Mask(text)}
+	e := &event.Exit{Type: "exit_error", Code: code, Message: store.Mask(text)}
 	if full {
 		e.Reason = event.NoSpace
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/report/show"
-	"github.com/tidemark-backup/tidemark/internal/store/smb/address"
+	"github.com/tidemark-backup/tidemark/internal/store"
 )
 
 // TextOptions select what is printed.
@@ -100,12 +100,12 @@ func (t *Text) Note(text string) {
 		if strings.HasPrefix(text, "warning:") {
 			style = show.Bold
 		}
-		t.line(style, human.Harmless(address.Mask(text)))
+		t.line(style, human.Harmless(store.Mask(text)))
 	}
 }
 
 // Show writes a block to standard error.
-func (t *Text) Show(text string) { fmt.Fprint(t.err, human.Harmless(address.Mask(text))) }
+func (t *Text) Show(text string) { fmt.Fprint(t.err, human.Harmless(store.Mask(text))) }
 
 // Watch shows a progress view on a terminal, otherwise a line of progress now and then. Failures are written as they
 // happen. Remarks, up to one per file, are written only with --verbose: the end of the job counts them.
@@ -138,5 +138,5 @@ func (t *Text) progress(ctx context.Context, l *report.Ledger) func() {
 
 // Fail writes the one line that a command ends with.
 func (t *Text) Fail(_ int, text string, _ bool) {
-	t.line(show.Red, "tidemark: "+human.Harmless(address.Mask(text)))
+	t.line(show.Red, "tidemark: "+human.Harmless(store.Mask(text)))
 }

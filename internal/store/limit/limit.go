@@ -7,7 +7,6 @@ package limit
 
 import (
 	"context"
-	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -105,7 +104,7 @@ func (w *way) charge(n int) (wait time.Duration) {
 
 // Store is a decorator that limits the rates.
 type Store struct {
-	inner   store.Store
+	store.Store
 	limiter *Limiter
 }
 
@@ -116,8 +115,11 @@ func Wrap(st store.Store, l *Limiter) store.Store {
 	if l == nil {
 		return st
 	}
-	return &Store{inner: st, limiter: l}
+	return &Store{Store: st, limiter: l}
 }
+
+// Inner returns the store that is decorated.
+func (s *Store) Inner() store.Store { return s.Store }
 
 // pacer is the pacer of one operation.
 type pacer struct {
@@ -158,7 +160,7 @@ func (s *Store) move(ctx context.Context, d store.Direction, n int, op func(cont
 
 // Put stores at the limited rate. A lease is charged and never delayed, because it would expire.
 func (s *Store) Put(ctx context.Context, name store.Name, data []byte) error {
-	return s.upload(ctx, name, data, func(ctx context.Context) error { return s.inner.Put(ctx, name, data) })
+	return s.upload(ctx, name, data, func(ctx context.Context) error { return s.Store.Put(ctx, name, data) })
 }
 
 func (s *Store) upload(ctx context.Context, name store.Name, data []byte, put func(context.Context) error) error {
@@ -174,56 +176,13 @@ func (s *Store) upload(ctx context.Context, name store.Name, data []byte, put fu
 // PutNew stores like Put.
 func (s *Store) PutNew(ctx context.Context, name store.Name, data []byte) (info store.Info, err error) {
 	err = s.upload(ctx, name, data, func(ctx context.Context) error {
-		info, err = s.inner.PutNew(ctx, name, data)
+		info, err = s.Store.PutNew(ctx, name, data)
 		return err
 	})
 	return info, err
 }
 
-// Fence passes on to the inner store.
-func (s *Store) Fence(ctx context.Context, name store.Name) error {
-	return s.inner.Fence(ctx, name) //nolint:wrapcheck // a decorator adds nothing
-}
-
 // Get reads at the limited rate.
 func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
-	return s.move(ctx, store.Download, len(p), func(ctx context.Context) error { return s.inner.Get(ctx, name, off, p) })
+	return s.move(ctx, store.Download, len(p), func(ctx context.Context) error { return s.Store.Get(ctx, name, off, p) })
 }
-
-// Stat passes on to the inner store.
-func (s *Store) Stat(ctx context.Context, name store.Name) (store.Info, error) {
-	return s.inner.Stat(ctx, name) //nolint:wrapcheck // a decorator adds nothing
-}
-
-// List passes on to the inner store.
-func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info, error] {
-	return s.inner.List(ctx, kind)
-}
-
-// Delete passes on to the inner store.
-func (s *Store) Delete(ctx context.Context, name store.Name) error {
-	return s.inner.Delete(ctx, name) //nolint:wrapcheck // a decorator adds nothing
-}
-
-// VerifiesPut passes on to the inner store.
-func (s *Store) VerifiesPut() bool { return store.VerifiesPut(s.inner) }
-
-// EndsWithProcess passes on to the inner store.
-func (s *Store) EndsWithProcess() bool { return store.EndsWithProcess(s.inner) }
-
-// Coherent passes on to the inner store.
-func (s *Store) Coherent() bool { return store.Coherent(s.inner) }
-
-// Unfenced passes on to the inner store.
-func (s *Store) Unfenced(ctx context.Context, name store.Name) (time.Time, error) {
-	return store.Unfenced(ctx, s.inner, name) //nolint:wrapcheck // a decorator adds nothing
-}
-
-// Lock returns that of the inner store.
-func (s *Store) Lock() *store.Lock { return store.LockOf(s.inner) }
-
-// Location passes on to the inner store.
-func (s *Store) Location() string { return s.inner.Location() }
-
-// Together returns that of the inner store.
-func (s *Store) Together() store.Lister { return store.Together(s.inner) }

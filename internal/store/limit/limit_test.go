@@ -100,7 +100,7 @@ func TestNoBurst(t *testing.T) {
 		for second := range 15 {
 			time.Sleep(time.Second)
 			synctest.Wait()
-			files, err := filepath.Glob(filepath.Join(dir, "packs", "ab", local.TempPrefix+"*"))
+			files, err := filepath.Glob(filepath.Join(dir, "packs", "ab", store.TempPrefix+"*"))
 			require.NoError(t, err)
 			require.Len(t, files, 1)
 			require.InDelta(t, (second+1)*mib, size(t, files[0]), 96<<10)

@@ -202,7 +202,7 @@ func TestSweepSparesAPutUnderWay(t *testing.T) {
 		time.Sleep(time.Second) // 40 pieces
 		swept := 0
 		for _, p := range tree(t, st.Location()) {
-			if !slices.Contains(before, p) && strings.Contains(p, local.TempPrefix) {
+			if !slices.Contains(before, p) && strings.Contains(p, store.TempPrefix) {
 				at := filepath.Join(st.Location(), p)
 				info, err := os.Stat(at)
 				require.NoError(t, err)

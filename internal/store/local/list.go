@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"iter"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -21,113 +20,38 @@ import (
 // batch is how many entries of a folder are in memory at a time.
 const batch = 512
 
-// List streams the folder of the kind, a batch of entries at a time.
-//
-// Leases are replaced while others list them. On some file systems (btrfs, tmpfs) a name that is replaced between the
-// opening and the reading of a folder is missing from that reading. A missed lease could cost a writer its packs.
-// Leases are few, so the folder is read again until a reading finds nothing new.
+// List streams the folder of the kind, a batch of entries at a time. On some file systems (btrfs, tmpfs) a name that is
+// replaced between the opening and the reading of a folder is missing from that reading.
 func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info, error] {
-	return func(yield func(store.Info, error) bool) {
+	return store.Listing(ctx, kind, func(pass func(store.Info) error) error {
+		f := store.FolderLister{Stat: s.Stat, Files: s.files, Fans: s.fanFolders, AtOnce: 1}
 		err := s.guard(ctx)
-		stopped := false
-		pass := func(info store.Info) bool {
-			stopped = !yield(info, nil)
-			return !stopped
+		if err == nil {
+			err = f.List(ctx, kind, pass)
 		}
-		switch {
-		case !kind.Valid():
-			err = store.ErrName
-		case err != nil:
-		case kind == store.Config:
-			err = s.listConfig(ctx, pass)
-		case kind == store.Lease:
-			err = s.listLeases(ctx, kind, pass)
-		case kind == store.Pack:
-			err = s.listPacks(ctx, pass)
-		default:
-			err = s.listFiles(ctx, kind, kind.Folder(), pass)
-		}
-		if err == nil && !stopped { // after an unmount the remaining files are missing
+		if err == nil { // after an unmount the remaining files are missing
 			err = s.guard(ctx)
 		}
-		if err != nil && !stopped {
-			yield(store.Info{}, fmt.Errorf("list %s: %w", kind, s.explain(ctx, err)))
-		}
-	}
-}
-
-func (s *Store) listConfig(ctx context.Context, pass func(store.Info) bool) error {
-	info, err := s.Stat(ctx, store.Name{Kind: store.Config})
-	if errors.Is(err, store.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	pass(info)
-	return nil
-}
-
-func (s *Store) listPacks(ctx context.Context, pass func(store.Info) bool) error {
-	root := filepath.Join(s.root, store.Pack.Folder())
-	var fans []string // at most 272: the folders of one or two digits
-	err := s.listDir(ctx, root, func(e fs.DirEntry) (bool, error) {
-		if id := e.Name(); len(id) <= 2 && store.ValidID(id) && !e.Type().IsRegular() {
-			fans = append(fans, store.Pack.Folder()+"/"+id)
-		}
-		store.MisplacedInPacks(ctx, e.Name(), e.Type())
-		return true, nil
+		return s.explain(ctx, err)
 	})
-	if err != nil {
-		return err
-	}
-	more := true
-	for _, folder := range append([]string{store.Trees}, fans...) {
-		if !more {
-			return nil
-		}
-		err := s.listFiles(ctx, store.Pack, folder, func(i store.Info) bool {
-			more = pass(i)
-			return more
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
-func (s *Store) listLeases(ctx context.Context, kind store.Kind, pass func(store.Info) bool) error {
-	found := make(map[store.Name]store.Info)
-	for before := -1; before != len(found); {
-		before = len(found)
-		err := s.listFiles(ctx, kind, kind.Folder(), func(i store.Info) bool {
-			found[i.Name] = i
-			return true
-		})
-		if err != nil {
-			return err
+func (s *Store) fanFolders(ctx context.Context) (folders []string, err error) {
+	err = s.listDir(ctx, s.abs(store.Pack.Folder()), func(e fs.DirEntry) error {
+		if folder := store.FanFolder(ctx, e.Name(), e.Type()); folder != "" {
+			folders = append(folders, folder)
 		}
-	}
-	for _, info := range found {
-		if !pass(info) {
-			return nil
-		}
-	}
-	return nil
+		return nil
+	})
+	return folders, err
 }
 
-// listFiles passes on the stored files in a folder of the repository. Files in a folder that is not theirs are none.
-func (s *Store) listFiles(ctx context.Context, kind store.Kind, folder string, pass func(store.Info) bool) error {
-	return s.listDir(ctx, filepath.Join(s.root, folder), func(e fs.DirEntry) (bool, error) {
+// files passes on the stored files of a folder.
+func (s *Store) files(ctx context.Context, kind store.Kind, folder string, pass func(store.Info) error) (bool, error) {
+	return false, s.listDir(ctx, s.abs(folder), func(e fs.DirEntry) error {
 		name := store.Name{Kind: kind, ID: e.Name()}
-		stored := e.Type().IsRegular() || store.IsFence(kind, e.Type())
-		if name.Check() != nil || !stored && !e.IsDir() {
-			return true, nil
-		}
-		if !stored || path.Dir(name.Path()) != folder {
-			store.Misplaced(ctx, name, folder, e.IsDir())
-			return true, nil
+		if !store.Stored(ctx, name, folder, e.Type()) {
+			return nil
 		}
 		var info fs.FileInfo
 		err := s.confirmMissing(ctx, func() (err error) {
@@ -135,12 +59,12 @@ func (s *Store) listFiles(ctx context.Context, kind store.Kind, folder string, p
 			return err
 		})
 		if ctx.Err() == nil && absent(err) {
-			return true, nil // deleted since the folder was read
+			return nil // deleted since the folder was read
 		}
 		if err != nil {
-			return false, err
+			return err
 		}
-		return pass(store.Describe(name, info)), nil
+		return pass(store.Describe(name, info))
 	})
 }
 
@@ -161,9 +85,9 @@ func (s *Store) info(ctx context.Context, e fs.DirEntry) (info fs.FileInfo, err 
 	return info, err
 }
 
-// listDir calls visit for every entry until it returns false. A missing folder is empty, because tools that copy a
+// listDir calls visit for every entry. A missing folder is empty, because tools that copy a
 // repository may leave out empty folders. It is an error if the target is missing, or if it is that of the snapshots.
-func (s *Store) listDir(ctx context.Context, path string, visit func(fs.DirEntry) (bool, error)) error {
+func (s *Store) listDir(ctx context.Context, path string, visit func(fs.DirEntry) error) error {
 	var d *os.File
 	err := s.confirmMissing(ctx, func() error {
 		return s.metadata(ctx, func() (err error) {
@@ -194,7 +118,7 @@ func (s *Store) listDir(ctx context.Context, path string, visit func(fs.DirEntry
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			if more, err := visit(e); err != nil || !more {
+			if err := visit(e); err != nil {
 				return err
 			}
 		}
@@ -229,21 +153,21 @@ func (s *Store) sweep(ctx context.Context, fresh *os.File) {
 	}
 	dead := func(path string, written time.Time) bool {
 		age := now.ModTime().Sub(written)
-		return age > staleAfter || age > lockedAfter && s.abandoned(ctx, path)
+		return age > store.StaleAfter || age > lockedAfter && s.abandoned(ctx, path)
 	}
-	var visit func(dir string, deeper int) func(fs.DirEntry) (bool, error)
-	visit = func(dir string, deeper int) func(fs.DirEntry) (bool, error) {
-		return func(e fs.DirEntry) (bool, error) {
+	var visit func(dir string, deeper int) func(fs.DirEntry) error
+	visit = func(dir string, deeper int) func(fs.DirEntry) error {
+		return func(e fs.DirEntry) error {
 			path := filepath.Join(dir, e.Name())
 			switch {
-			case strings.HasPrefix(e.Name(), TempPrefix) && e.Type().IsRegular():
+			case strings.HasPrefix(e.Name(), store.TempPrefix) && e.Type().IsRegular():
 				if info, err := s.info(ctx, e); err == nil && dead(path, info.ModTime()) {
 					_ = s.metadata(ctx, func() error { return os.Remove(path) })
 				}
 			case deeper > 0 && e.IsDir() && isOurs(e.Name()):
 				_ = s.listDir(ctx, path, visit(path, deeper-1))
 			}
-			return true, nil
+			return nil
 		}
 	}
 	_ = s.listDir(ctx, s.root, visit(s.root, 2))

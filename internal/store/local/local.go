@@ -8,8 +8,8 @@
 //
 // # Temporary files
 //
-// Their names begin with TempPrefix, which no stored file's name can, so they are never listed. A killed writer leaves
-// one behind. The first Put of a Store removes those whose last write is more than a day old by the clock of the
+// Their names begin with store.TempPrefix, which no stored file's name can, so they are never listed. A killed writer
+// leaves one behind. The first Put of a Store removes those whose last write is more than a day old by the clock of the
 // target. A writer that was suspended for longer finds its temporary file gone: its rename fails with a temporary
 // error. A Store that only reads removes nothing.
 //
@@ -146,7 +146,7 @@ func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) e
 }
 
 func (s *Store) get(ctx context.Context, name store.Name, off int64, p []byte) error {
-	if err := admit(ctx, name); err != nil {
+	if err := store.Admit(ctx, name); err != nil {
 		return err
 	}
 	if off < 0 {
@@ -215,7 +215,7 @@ func (s *Store) Stat(ctx context.Context, name store.Name) (store.Info, error) {
 }
 
 func (s *Store) stat(ctx context.Context, name store.Name) (fs.FileInfo, error) {
-	if err := admit(ctx, name); err != nil {
+	if err := store.Admit(ctx, name); err != nil {
 		return nil, err
 	}
 	var info fs.FileInfo
@@ -242,7 +242,7 @@ func (s *Store) Delete(ctx context.Context, name store.Name) error {
 }
 
 func (s *Store) remove(ctx context.Context, name store.Name) error {
-	if err := admit(ctx, name); err != nil {
+	if err := store.Admit(ctx, name); err != nil {
 		return err
 	}
 	path, do := s.path(name), s.metadata
@@ -267,17 +267,6 @@ func (s *Store) remove(ctx context.Context, name store.Name) error {
 
 func (s *Store) path(name store.Name) string {
 	return filepath.Join(s.root, filepath.FromSlash(name.Path()))
-}
-
-// admit checks the name and ctx.
-func admit(ctx context.Context, name store.Name) error {
-	if err := name.Check(); err != nil {
-		return err
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
 }
 
 // lookForConfig enables the check for a target that goes away.

@@ -165,11 +165,11 @@ func TestForeignFilesAreLeftOut(t *testing.T) {
 	for _, p := range []string{
 		"packs/ab/._" + id, "snapshots/._" + id,
 		"packs/ab/.DS_Store", "packs/ab/" + strings.ToUpper(id), "packs/" + id, "packs/zz/" + id, "packs/ab/" +
-			local.TempPrefix + "1",
-		"packs/cd/" + id, "packs/ab/cd" + id[2:], "packs/ab/" + id + "0", "snapshots/" + local.TempPrefix + "0",
+			store.TempPrefix + "1",
+		"packs/cd/" + id, "packs/ab/cd" + id[2:], "packs/ab/" + id + "0", "snapshots/" + store.TempPrefix + "0",
 		"snapshots/ab~",
 		"snapshots/ff/ff", "leases/desktop.ini", "trees/.DS_Store", "trees/" + strings.ToUpper(trees), "trees/" + id,
-		"trees/ab/" + trees, "packs/ab/" + trees, "trees/" + local.TempPrefix + "0",
+		"trees/ab/" + trees, "packs/ab/" + trees, "trees/" + store.TempPrefix + "0",
 	} {
 		path := filepath.Join(root, p)
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
@@ -253,7 +253,7 @@ func TestStaleTempsAreRemovedOnFirstPut(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "foreign"), 0o700))
 	for _, dir := range []string{".", "packs/ab", "snapshots", "foreign"} {
 		for name, when := range map[string]time.Time{
-			local.TempPrefix + "old": old, local.TempPrefix + "young": young, "tmp-of-someone-else": old,
+			store.TempPrefix + "old": old, store.TempPrefix + "young": young, "tmp-of-someone-else": old,
 		} {
 			p := filepath.Join(root, dir, name)
 			require.NoError(t, os.WriteFile(p, []byte("x"), 0o600))
@@ -270,7 +270,7 @@ func TestStaleTempsAreRemovedOnFirstPut(t *testing.T) {
 	require.NoError(t, st.Put(t.Context(), store.Name{Kind: store.Lease, ID: "1"}, nil))
 	want := []string{"leases/1"}
 	for _, p := range before {
-		if filepath.Base(p) != local.TempPrefix+"old" || strings.HasPrefix(p, "foreign") {
+		if filepath.Base(p) != store.TempPrefix+"old" || strings.HasPrefix(p, "foreign") {
 			want = append(want, p)
 		}
 	}
@@ -344,7 +344,7 @@ func TestNoSpaceSaysWhatToDo(t *testing.T) {
 	require.ErrorContains(t, err, "larger disk")
 	require.ErrorContains(t, err, "tidemark forget --repo "+filepath.Join(mount, "repo")+" --keep-daily 7 ")
 	for _, p := range tree(t, mount) {
-		require.NotContains(t, p, local.TempPrefix, "the temporary file still takes the space")
+		require.NotContains(t, p, store.TempPrefix, "the temporary file still takes the space")
 	}
 	require.NoError(t, st.Put(t.Context(), pack(2), make([]byte, 100_000)), "there is space for a smaller one")
 }
@@ -470,11 +470,11 @@ func TestTempsOfKilledRunsAreRemoved(t *testing.T) {
 	require.NoError(t, st.Put(t.Context(), config, []byte("c")))
 	require.NoError(t, st.Put(t.Context(), pack(1), []byte("x")))
 	for name, age := range map[string]time.Duration{"killed": 2 * time.Minute, "running": time.Hour, "young": 0} {
-		p := filepath.Join(root, "packs", local.TempPrefix+name)
+		p := filepath.Join(root, "packs", store.TempPrefix+name)
 		require.NoError(t, os.WriteFile(p, []byte("x"), 0o600))
 		require.NoError(t, os.Chtimes(p, time.Time{}, time.Now().Add(-age)))
 	}
-	f, err := os.Open(filepath.Join(root, "packs", local.TempPrefix+"running"))
+	f, err := os.Open(filepath.Join(root, "packs", store.TempPrefix+"running"))
 	require.NoError(t, err)
 	defer f.Close()
 	require.NoError(t, unix.Flock(int(f.Fd()), unix.LOCK_EX))
@@ -483,7 +483,7 @@ func TestTempsOfKilledRunsAreRemoved(t *testing.T) {
 	require.NoError(t, st.Put(t.Context(), pack(2), []byte("x")))
 	require.True(t, store.EndsWithProcess(st), "the test needs a disk of this machine")
 	left := tree(t, root)
-	require.NotContains(t, left, "packs/"+local.TempPrefix+"killed")
-	require.Contains(t, left, "packs/"+local.TempPrefix+"running")
-	require.Contains(t, left, "packs/"+local.TempPrefix+"young")
+	require.NotContains(t, left, "packs/"+store.TempPrefix+"killed")
+	require.Contains(t, left, "packs/"+store.TempPrefix+"running")
+	require.Contains(t, left, "packs/"+store.TempPrefix+"young")
 }

@@ -86,7 +86,7 @@ func copyNew(fd int, temp, path string) error {
 func (s *Store) Fence(ctx context.Context, name store.Name) error {
 	err := name.CheckFence()
 	if err == nil {
-		err = admit(ctx, name)
+		err = store.Admit(ctx, name)
 	}
 	if err == nil {
 		err = s.fence(ctx, name)

@@ -2,8 +2,6 @@ package local
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,10 +17,6 @@ import (
 )
 
 const (
-	// TempPrefix begins the name of every temporary file. It contains characters that no stored file's name has.
-	TempPrefix = "tmp-tidemark-"
-	// staleAfter is far beyond the time of one Put on any target.
-	staleAfter = 24 * time.Hour
 	// lockedAfter is far beyond the time between the creation of a temporary file and its lock.
 	lockedAfter = time.Minute
 	// flushed is after how many pieces a file is flushed while others use the disk. They wait behind a flush for as long
@@ -53,7 +47,7 @@ func (s *Store) PutNew(ctx context.Context, name store.Name, data []byte) (store
 // put stores a file, a fresh one only if nothing has the name. It returns the time of a lease, if this kernel sets the
 // times of the file system.
 func (s *Store) put(ctx context.Context, name store.Name, data []byte, fresh bool) (at time.Time, err error) {
-	if err := admit(ctx, name); err != nil {
+	if err := store.Admit(ctx, name); err != nil {
 		return at, err
 	}
 	root, err := s.openRoot(ctx)
@@ -258,9 +252,7 @@ func (s *Store) write(ctx context.Context, f *os.File, data []byte, durable bool
 func (s *Store) createTemp(ctx context.Context, root *os.File, dir string, reserve bool, size int) (
 	f *os.File, temp string, err error,
 ) {
-	var random [12]byte
-	_, _ = rand.Read(random[:]) // crypto/rand.Read never fails
-	temp = filepath.Join(dir, TempPrefix+hex.EncodeToString(random[:]))
+	temp = filepath.Join(dir, store.TempName(store.TempPrefix))
 	create := func() error {
 		return s.metadata(ctx, func() (err error) {
 			if err := s.leavesReserve(reserve, size); err != nil {

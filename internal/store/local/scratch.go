@@ -2,8 +2,6 @@ package local
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,11 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
-
-// scratchPrefix begins the names of scratch folders.
-const scratchPrefix = TempPrefix + "probe-"
 
 // Scratch makes a temporary folder in the existing folder parent, calls use with its name, and removes it with its
 // contents, also after ctx has ended. Scratch folders of programs that were killed are removed after a day by the clock
@@ -25,9 +21,7 @@ func Scratch(ctx context.Context, parent string, pass *iopolicy.Pass, use func(n
 	if err != nil {
 		return err
 	}
-	var random [8]byte
-	_, _ = rand.Read(random[:]) // crypto/rand.Read never fails
-	name := scratchPrefix + hex.EncodeToString(random[:])
+	name := store.TempName(store.ScratchPrefix)
 	at := s.abs(name)
 	if err := s.metadata(ctx, func() error { return os.Mkdir(at, dirMode) }); err != nil {
 		return s.explain(ctx, err)
@@ -52,13 +46,13 @@ func (s *Store) removeStaleScratch(ctx context.Context, fresh string) {
 	if err != nil {
 		return
 	}
-	limit := now.ModTime().Add(-staleAfter)
-	_ = s.listDir(ctx, s.root, func(e fs.DirEntry) (bool, error) {
-		if e.IsDir() && strings.HasPrefix(e.Name(), scratchPrefix) {
+	limit := now.ModTime().Add(-store.StaleAfter)
+	_ = s.listDir(ctx, s.root, func(e fs.DirEntry) error {
+		if e.IsDir() && strings.HasPrefix(e.Name(), store.ScratchPrefix) {
 			if info, err := s.info(ctx, e); err == nil && info.ModTime().Before(limit) {
 				_ = s.metadata(ctx, func() error { return os.RemoveAll(filepath.Join(s.root, e.Name())) })
 			}
 		}
-		return true, nil
+		return nil
 	})
 }

@@ -79,12 +79,17 @@ func Parse(text string) (Location, error) {
 	return Location{Folder: path}, nil
 }
 
+// IsShare reports whether a text is meant as the address of a share, even if Parse rejects it: it begins with smb: or
+// cifs:, in any case.
+func IsShare(text string) bool {
+	lower := strings.ToLower(text)
+	return strings.HasPrefix(lower, "smb:") || strings.HasPrefix(lower, "cifs:")
+}
+
 // shareNotation reports whether text is another usual notation for a share. As a folder it would be created on the
 // local disk, and printed with the password in it.
 func shareNotation(text string) bool {
-	lower := strings.ToLower(text)
-	return strings.HasPrefix(lower, "smb:") || strings.HasPrefix(lower, "cifs:") || strings.HasPrefix(text, `\\`) ||
-		strings.HasPrefix(text, "//") && strings.Contains(text, "@")
+	return IsShare(text) || strings.HasPrefix(text, `\\`) || strings.HasPrefix(text, "//") && strings.Contains(text, "@")
 }
 
 // plainShare returns host/share/path of a location written as //host/share/path, "" for all others: for those with a

@@ -3,6 +3,7 @@ package mem
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -31,57 +32,51 @@ var _ store.Store = (*Store)(nil)
 func New() *Store { return &Store{files: make(map[store.Name]file)} }
 
 // Put keeps a copy of data.
-func (s *Store) Put(ctx context.Context, name store.Name, data []byte) error {
-	if err := admit(ctx, name); err != nil {
-		return fmt.Errorf("put %s: %w", name, err)
+func (s *Store) Put(ctx context.Context, name store.Name, data []byte) (err error) {
+	defer store.Wrap(&err, "put", name)
+	if err := store.Admit(ctx, name); err != nil {
+		return err
 	}
 	f := file{data: bytes.Clone(data), modified: time.Now()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.files[name].fence {
-		return fmt.Errorf("put %s: %w", name, store.ErrFenced)
+		return store.ErrFenced
 	}
 	s.files[name] = f
 	return nil
 }
 
 // PutNew keeps a copy of data if there is no file. That rests on a lock.
-func (s *Store) PutNew(ctx context.Context, name store.Name, data []byte) (store.Info, error) {
-	f := file{data: bytes.Clone(data), modified: time.Now()}
-	err := admit(ctx, name)
-	if err == nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if had, taken := s.files[name]; had.fence {
-			err = store.ErrFenced
-		} else if taken {
-			err = store.ErrExists
-		}
+func (s *Store) PutNew(ctx context.Context, name store.Name, data []byte) (_ store.Info, err error) {
+	defer store.Wrap(&err, "put new", name)
+	if err := store.Admit(ctx, name); err != nil {
+		return store.Info{}, err
 	}
-	if err != nil {
-		return store.Info{}, fmt.Errorf("put new %s: %w", name, err)
+	f := file{data: bytes.Clone(data), modified: time.Now()}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if had, taken := s.files[name]; had.fence {
+		return store.Info{}, store.ErrFenced
+	} else if taken {
+		return store.Info{}, store.ErrExists
 	}
 	s.files[name] = f
 	return f.info(name), nil
 }
 
 // Fence takes the name of a lease.
-func (s *Store) Fence(ctx context.Context, name store.Name) error {
-	err := name.CheckFence()
-	if err == nil {
-		err = admit(ctx, name)
+func (s *Store) Fence(ctx context.Context, name store.Name) (err error) {
+	defer store.Wrap(&err, "fence", name)
+	if err = cmp.Or(name.CheckFence(), store.Admit(ctx, name)); err != nil {
+		return err
 	}
-	if err == nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if had, taken := s.files[name]; !taken {
-			s.files[name] = file{modified: time.Now(), fence: true}
-		} else if !had.fence {
-			err = store.ErrExists
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("fence %s: %w", name, err)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if had, taken := s.files[name]; !taken {
+		s.files[name] = file{modified: time.Now(), fence: true}
+	} else if !had.fence {
+		return store.ErrExists
 	}
 	return nil
 }
@@ -92,19 +87,20 @@ func (f *file) info(name store.Name) store.Info {
 }
 
 // Get copies len(p) bytes from off.
-func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
+func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) (err error) {
+	defer store.Wrap(&err, "get", name)
 	f, err := s.find(ctx, name)
 	if err != nil {
-		return fmt.Errorf("get %s: %w", name, err)
+		return err
 	}
 	if off < 0 {
-		return fmt.Errorf("get %s: negative offset %d", name, off)
+		return fmt.Errorf("negative offset %d", off)
 	}
 	if len(p) == 0 {
 		return nil
 	}
 	if size := int64(len(f.data)); off > size || int64(len(p)) > size-off {
-		return fmt.Errorf("get %s: %w: has %d bytes, want %d from %d", name, store.ErrShort, size, len(p), off)
+		return fmt.Errorf("%w: has %d bytes, want %d from %d", store.ErrShort, size, len(p), off)
 	}
 	copy(p, f.data[off:])
 	return nil
@@ -129,35 +125,26 @@ func (s *Store) Unfenced(ctx context.Context, name store.Name) (time.Time, error
 
 // List yields the files that were there when it began.
 func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info, error] {
-	return func(yield func(store.Info, error) bool) {
-		if !kind.Valid() {
-			yield(store.Info{}, fmt.Errorf("list %s: %w", kind, store.ErrName))
-			return
-		}
+	return store.Listing(ctx, kind, func(pass func(store.Info) error) error {
 		for _, info := range s.collect(kind) {
-			if ctx.Err() != nil {
-				yield(store.Info{}, fmt.Errorf("list %s: %w", kind, context.Cause(ctx)))
-				return
-			}
-			if !yield(info, nil) {
-				return
+			if err := pass(info); err != nil {
+				return err
 			}
 		}
-		if ctx.Err() != nil {
-			yield(store.Info{}, fmt.Errorf("list %s: %w", kind, context.Cause(ctx)))
-		}
-	}
+		return context.Cause(ctx)
+	})
 }
 
 // Delete forgets the file.
-func (s *Store) Delete(ctx context.Context, name store.Name) error {
-	if err := admit(ctx, name); err != nil {
-		return fmt.Errorf("delete %s: %w", name, err)
+func (s *Store) Delete(ctx context.Context, name store.Name) (err error) {
+	defer store.Wrap(&err, "delete", name)
+	if err := store.Admit(ctx, name); err != nil {
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.files[name]; !ok {
-		return fmt.Errorf("delete %s: %w", name, store.ErrNotExist)
+		return store.ErrNotExist
 	}
 	delete(s.files, name)
 	return nil
@@ -167,7 +154,7 @@ func (s *Store) Delete(ctx context.Context, name store.Name) error {
 func (s *Store) Location() string { return "memory" }
 
 func (s *Store) find(ctx context.Context, name store.Name) (file, error) {
-	if err := admit(ctx, name); err != nil {
+	if err := store.Admit(ctx, name); err != nil {
 		return file{}, err
 	}
 	s.mu.RLock()
@@ -189,14 +176,4 @@ func (s *Store) collect(kind store.Kind) []store.Info {
 		}
 	}
 	return infos
-}
-
-func admit(ctx context.Context, name store.Name) error {
-	if err := name.Check(); err != nil {
-		return err
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
 }

@@ -39,14 +39,17 @@ type Observer func(ctx context.Context, op Operation) (end func(Result))
 
 // Store is a decorator that reports operations. Above retry it sees those of the engine, below it those of the target.
 type Store struct {
-	inner   store.Store
+	store.Store
 	observe Observer
 }
 
 var _ store.Store = (*Store)(nil)
 
 // Wrap returns st with its operations reported to observe.
-func Wrap(st store.Store, observe Observer) *Store { return &Store{inner: st, observe: observe} }
+func Wrap(st store.Store, observe Observer) *Store { return &Store{Store: st, observe: observe} }
+
+// Inner returns the store that is decorated.
+func (s *Store) Inner() store.Store { return s.Store }
 
 // begin reports the start of an operation, and returns what reports its end.
 func (s *Store) begin(ctx context.Context, op Operation, name store.Name) func(bytes int, err error) {
@@ -66,7 +69,7 @@ func (s *Store) begin(ctx context.Context, op Operation, name store.Name) func(b
 // Put passes on to the inner store.
 func (s *Store) Put(ctx context.Context, name store.Name, data []byte) error {
 	end := s.begin(ctx, Put, name)
-	err := s.inner.Put(ctx, name, data)
+	err := s.Store.Put(ctx, name, data)
 	end(len(data), err)
 	return err //nolint:wrapcheck // a decorator adds nothing
 }
@@ -74,7 +77,7 @@ func (s *Store) Put(ctx context.Context, name store.Name, data []byte) error {
 // PutNew passes on to the inner store. It counts as a Put.
 func (s *Store) PutNew(ctx context.Context, name store.Name, data []byte) (store.Info, error) {
 	end := s.begin(ctx, Put, name)
-	info, err := s.inner.PutNew(ctx, name, data)
+	info, err := s.Store.PutNew(ctx, name, data)
 	end(len(data), err)
 	return info, err //nolint:wrapcheck // a decorator adds nothing
 }
@@ -82,7 +85,7 @@ func (s *Store) PutNew(ctx context.Context, name store.Name, data []byte) (store
 // Fence passes on to the inner store. It counts as a Put.
 func (s *Store) Fence(ctx context.Context, name store.Name) error {
 	end := s.begin(ctx, Put, name)
-	err := s.inner.Fence(ctx, name)
+	err := s.Store.Fence(ctx, name)
 	end(0, err)
 	return err //nolint:wrapcheck // a decorator adds nothing
 }
@@ -90,7 +93,7 @@ func (s *Store) Fence(ctx context.Context, name store.Name) error {
 // Get passes on to the inner store.
 func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
 	end := s.begin(ctx, Get, name)
-	err := s.inner.Get(ctx, name, off, p)
+	err := s.Store.Get(ctx, name, off, p)
 	end(len(p), err)
 	return err //nolint:wrapcheck // a decorator adds nothing
 }
@@ -98,19 +101,19 @@ func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) e
 // Stat passes on to the inner store.
 func (s *Store) Stat(ctx context.Context, name store.Name) (store.Info, error) {
 	end := s.begin(ctx, Stat, name)
-	info, err := s.inner.Stat(ctx, name)
+	info, err := s.Store.Stat(ctx, name)
 	end(0, err)
 	return info, err //nolint:wrapcheck // a decorator adds nothing
 }
 
 // List passes on to the inner store. Each run of the sequence is an operation, and fails with the last error in it.
 func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info, error] {
-	return s.list(ctx, s.inner.List(ctx, kind))
+	return s.list(ctx, s.Store.List(ctx, kind))
 }
 
 // Together passes on to the inner store. A list of several kinds is one operation.
 func (s *Store) Together() store.Lister {
-	inner := store.Together(s.inner)
+	inner := store.Together(s.Store)
 	if inner == nil {
 		return nil
 	}
@@ -138,40 +141,28 @@ func (s *Store) list(ctx context.Context, inner iter.Seq2[store.Info, error]) it
 // Delete passes on to the inner store.
 func (s *Store) Delete(ctx context.Context, name store.Name) error {
 	end := s.begin(ctx, Delete, name)
-	err := s.inner.Delete(ctx, name)
+	err := s.Store.Delete(ctx, name)
 	end(0, err)
 	return err //nolint:wrapcheck // a decorator adds nothing
 }
 
-// VerifiesPut passes on to the inner store.
-func (s *Store) VerifiesPut() bool { return store.VerifiesPut(s.inner) }
-
-// EndsWithProcess passes on to the inner store.
-func (s *Store) EndsWithProcess() bool { return store.EndsWithProcess(s.inner) }
-
-// Coherent passes on to the inner store.
-func (s *Store) Coherent() bool { return store.Coherent(s.inner) }
-
 // Unfenced passes on to the inner store. It counts as a Stat.
 func (s *Store) Unfenced(ctx context.Context, name store.Name) (time.Time, error) {
 	end := s.begin(ctx, Stat, name)
-	at, err := store.Unfenced(ctx, s.inner, name)
+	at, err := store.Unfenced(ctx, s.Store, name)
 	end(0, err)
 	return at, err //nolint:wrapcheck // a decorator adds nothing
 }
 
 // Lock passes on to the inner store. An extension counts as a Put.
 func (s *Store) Lock() *store.Lock {
-	return store.LockOf(s.inner).Around(func(ctx context.Context, name store.Name, extend func() error) error {
+	return store.LockOf(s.Store).Around(func(ctx context.Context, name store.Name, extend func() error) error {
 		end := s.begin(ctx, Put, name)
 		err := extend()
 		end(0, err)
 		return err
 	})
 }
-
-// Location passes on to the inner store.
-func (s *Store) Location() string { return s.inner.Location() }
 
 // Counters is an observer that counts. Several stores may share one, and it may be read while they are in use.
 type Counters struct {

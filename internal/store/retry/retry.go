@@ -31,7 +31,7 @@ func DefaultPolicy() Policy {
 
 // Store is a decorator that retries.
 type Store struct {
-	inner  store.Store
+	store.Store
 	policy Policy
 	outage store.Outage
 }
@@ -39,17 +39,20 @@ type Store struct {
 var _ store.Store = (*Store)(nil)
 
 // Wrap returns st with operations repeated according to the policy.
-func Wrap(st store.Store, p Policy) *Store { return &Store{inner: st, policy: p} }
+func Wrap(st store.Store, p Policy) *Store { return &Store{Store: st, policy: p} }
+
+// Inner returns the store that is decorated.
+func (s *Store) Inner() store.Store { return s.Store }
 
 // Put repeats; each attempt replaces the file atomically.
 func (s *Store) Put(ctx context.Context, name store.Name, data []byte) error {
-	return s.do(ctx, "put", name.Path, func(int) error { return s.inner.Put(ctx, name, data) })
+	return s.do(ctx, "put", name.Path, func(int) error { return s.Store.Put(ctx, name, data) })
 }
 
 // PutNew repeats. If an answer was lost, a later attempt may find the caller's own file.
 func (s *Store) PutNew(ctx context.Context, name store.Name, data []byte) (info store.Info, err error) {
 	err = s.do(ctx, "put new", name.Path, func(int) error {
-		info, err = s.inner.PutNew(ctx, name, data)
+		info, err = s.Store.PutNew(ctx, name, data)
 		return err
 	})
 	return info, err
@@ -57,22 +60,13 @@ func (s *Store) PutNew(ctx context.Context, name store.Name, data []byte) (info 
 
 // Fence repeats.
 func (s *Store) Fence(ctx context.Context, name store.Name) error {
-	return s.do(ctx, "fence", name.Path, func(int) error { return s.inner.Fence(ctx, name) })
+	return s.do(ctx, "fence", name.Path, func(int) error { return s.Store.Fence(ctx, name) })
 }
-
-// VerifiesPut returns that of the inner store.
-func (s *Store) VerifiesPut() bool { return store.VerifiesPut(s.inner) }
-
-// EndsWithProcess returns that of the inner store.
-func (s *Store) EndsWithProcess() bool { return store.EndsWithProcess(s.inner) }
-
-// Coherent returns that of the inner store.
-func (s *Store) Coherent() bool { return store.Coherent(s.inner) }
 
 // Unfenced repeats.
 func (s *Store) Unfenced(ctx context.Context, name store.Name) (at time.Time, err error) {
 	err = s.do(ctx, "look for", name.Path, func(int) error {
-		at, err = store.Unfenced(ctx, s.inner, name)
+		at, err = store.Unfenced(ctx, s.Store, name)
 		return err
 	})
 	return at, err
@@ -80,20 +74,20 @@ func (s *Store) Unfenced(ctx context.Context, name store.Name) (at time.Time, er
 
 // Lock repeats extensions.
 func (s *Store) Lock() *store.Lock {
-	return store.LockOf(s.inner).Around(func(ctx context.Context, name store.Name, extend func() error) error {
+	return store.LockOf(s.Store).Around(func(ctx context.Context, name store.Name, extend func() error) error {
 		return s.do(ctx, "extend the lock of", name.Path, func(int) error { return extend() })
 	})
 }
 
 // Get repeats the whole range.
 func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
-	return s.do(ctx, "get", name.Path, func(int) error { return s.inner.Get(ctx, name, off, p) })
+	return s.do(ctx, "get", name.Path, func(int) error { return s.Store.Get(ctx, name, off, p) })
 }
 
 // Stat repeats.
 func (s *Store) Stat(ctx context.Context, name store.Name) (info store.Info, err error) {
 	err = s.do(ctx, "stat", name.Path, func(int) error {
-		info, err = s.inner.Stat(ctx, name)
+		info, err = s.Store.Stat(ctx, name)
 		return err
 	})
 	return info, err
@@ -102,7 +96,7 @@ func (s *Store) Stat(ctx context.Context, name store.Name) (info store.Info, err
 // Delete repeats. If the file is missing at a later attempt, an earlier one removed it and its answer was lost.
 func (s *Store) Delete(ctx context.Context, name store.Name) error {
 	return s.do(ctx, "delete", name.Path, func(attempt int) error {
-		err := s.inner.Delete(ctx, name)
+		err := s.Store.Delete(ctx, name)
 		if attempt > 1 && errors.Is(err, store.ErrNotExist) {
 			return nil
 		}
@@ -112,12 +106,12 @@ func (s *Store) Delete(ctx context.Context, name store.Name) error {
 
 // List repeats, and leaves out what it has yielded before. It remembers 8 bytes of each file.
 func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info, error] {
-	return s.list(ctx, kind, s.inner.List(ctx, kind))
+	return s.list(ctx, kind, s.Store.List(ctx, kind))
 }
 
 // Together repeats like List.
 func (s *Store) Together() store.Lister {
-	inner := store.Together(s.inner)
+	inner := store.Together(s.Store)
 	if inner == nil {
 		return nil
 	}
@@ -155,9 +149,6 @@ func (s *Store) list(ctx context.Context, kind store.Kind, inner iter.Seq2[store
 		}
 	}
 }
-
-// Location returns that of the inner store.
-func (s *Store) Location() string { return s.inner.Location() }
 
 // do runs op until it succeeds, fails finally, or the attempts are used up. op gets the number of the attempt, from 1.
 // name is called only after a failure.

@@ -121,7 +121,7 @@ func (s *Store) Lock() *store.Lock {
 	}
 	return &store.Lock{Name: name, Config: *s.lock.config.Load(), Term: l.Term, Keep: s.lock.keep, Extend: func(
 		ctx context.Context, name store.Name) error {
-		err := admit(ctx, name)
+		err := store.Admit(ctx, name)
 		if err == nil {
 			err = s.extend(ctx, name, l)
 		}

@@ -127,7 +127,7 @@ func stored(o minio.ObjectInfo) time.Time {
 
 // find returns the version that counts.
 func (p *Past) find(ctx context.Context, name store.Name) (version, error) {
-	if err := admit(ctx, name); err != nil {
+	if err := store.Admit(ctx, name); err != nil {
 		return version{}, err
 	}
 	all, err := p.versions(ctx, name.Kind)

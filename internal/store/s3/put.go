@@ -2,6 +2,7 @@ package s3
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -36,19 +37,16 @@ var errTaken = errors.New("the condition of the request does not hold")
 const replacements = 10
 
 // Put stores an object and replaces that of the name. A lease is replaced only if it is the one that was looked at.
-func (s *Store) Put(ctx context.Context, name store.Name, data []byte) error {
-	err := admit(ctx, name)
-	switch {
+func (s *Store) Put(ctx context.Context, name store.Name, data []byte) (err error) {
+	defer store.Wrap(&err, "put", name)
+	switch err := store.Admit(ctx, name); {
 	case err != nil:
-	case name.Kind != store.Lease:
-		_, err = s.send(ctx, name, data, newTag(data), "")
-	default:
-		err = s.putLease(ctx, name, data)
+		return err
+	case name.Kind == store.Lease:
+		return s.putLease(ctx, name, data)
 	}
-	if err != nil {
-		return fmt.Errorf("put %s: %w", name, err)
-	}
-	return nil
+	_, err = s.send(ctx, name, data, newTag(data), "")
+	return err
 }
 
 func (s *Store) putLease(ctx context.Context, name store.Name, data []byte) error {
@@ -74,7 +72,7 @@ func (s *Store) putLease(ctx context.Context, name store.Name, data []byte) erro
 
 // PutNew stores an object with If-None-Match: *. That exactly one of several callers succeeds rests on the server.
 func (s *Store) PutNew(ctx context.Context, name store.Name, data []byte) (store.Info, error) {
-	err := admit(ctx, name)
+	err := store.Admit(ctx, name)
 	info := store.Info{Name: name, Size: int64(len(data))}
 	if err == nil {
 		info.Modified, err = s.putNew(ctx, name, data)
@@ -124,20 +122,15 @@ func (s *Store) putNew(ctx context.Context, name store.Name, data []byte) (time.
 }
 
 // Fence stores an object with the bytes of marker.
-func (s *Store) Fence(ctx context.Context, name store.Name) error {
-	err := name.CheckFence()
-	if err == nil {
-		err = admit(ctx, name)
+func (s *Store) Fence(ctx context.Context, name store.Name) (err error) {
+	defer store.Wrap(&err, "fence", name)
+	if err = cmp.Or(name.CheckFence(), store.Admit(ctx, name)); err != nil {
+		return err
 	}
-	if err == nil {
-		if _, err = s.putNew(ctx, name, []byte(marker)); errors.Is(err, store.ErrFenced) {
-			err = nil
-		}
+	if _, err = s.putNew(ctx, name, []byte(marker)); errors.Is(err, store.ErrFenced) {
+		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("fence %s: %w", name, err)
-	}
-	return nil
+	return err
 }
 
 // free is the condition that nothing has a name.

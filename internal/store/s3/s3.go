@@ -152,7 +152,7 @@ func (s *Store) Coherent() bool { return true }
 
 // Unfenced asks for the object of a lease. The time is that of the answer.
 func (s *Store) Unfenced(ctx context.Context, name store.Name) (at time.Time, err error) {
-	if err = admit(ctx, name); err == nil {
+	if err = store.Admit(ctx, name); err == nil {
 		var o minio.ObjectInfo
 		if o, err = s.head(context.WithValue(ctx, dateKey{}, &at), name); err == nil {
 			var info store.Info
@@ -174,36 +174,23 @@ func (s *Store) Unfenced(ctx context.Context, name store.Name) (at time.Time, er
 
 func (s *Store) path(name store.Name) string { return s.target.key(name.Path()) }
 
-// admit returns why an operation cannot begin.
-func admit(ctx context.Context, name store.Name) error {
-	if err := name.Check(); err != nil {
-		return err
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
-}
-
 // Get reads a range in one request.
-func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
-	err := admit(ctx, name)
-	switch {
+func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) (err error) {
+	defer store.Wrap(&err, "get", name)
+	switch err = store.Admit(ctx, name); {
 	case err != nil:
+		return err
 	case off < 0:
-		err = fmt.Errorf("negative offset %d", off)
+		return fmt.Errorf("negative offset %d", off)
 	case len(p) == 0:
 		_, err = s.head(ctx, name)
+		return err
 	case off == 0 && s.wasRead(ctx, name, p):
+		return nil
 	case off > math.MaxInt64-int64(len(p)):
-		err = fmt.Errorf("%w: no file reaches to %d bytes from %d", store.ErrShort, len(p), off)
-	default:
-		err = s.get(ctx, name, "", off, p)
+		return fmt.Errorf("%w: no file reaches to %d bytes from %d", store.ErrShort, len(p), off)
 	}
-	if err != nil {
-		return fmt.Errorf("get %s: %w", name, err)
-	}
-	return nil
+	return s.get(ctx, name, "", off, p)
 }
 
 // get reads a range of a version; "": the current one.
@@ -257,22 +244,21 @@ func total(h http.Header) int64 {
 
 // Stat asks for one object. A config or key is read at once, for the Get that follows.
 func (s *Store) Stat(ctx context.Context, name store.Name) (info store.Info, err error) {
-	if err = admit(ctx, name); err == nil && (name.Kind == store.Config || name.Kind == store.Key) &&
-		store.ConnectedSince(ctx).IsZero() {
-		info, err = s.readSmall(ctx, name)
-	} else if err == nil {
-		var o minio.ObjectInfo
-		if o, err = s.head(ctx, name); err == nil {
-			info, err = s.describe(ctx, name, o)
-		}
-		if err == nil {
-			s.lock.learn(name, o)
-		}
+	defer store.Wrap(&err, "stat", name)
+	if err := store.Admit(ctx, name); err != nil {
+		return info, err
 	}
+	if (name.Kind == store.Config || name.Kind == store.Key) && store.ConnectedSince(ctx).IsZero() {
+		return s.readSmall(ctx, name)
+	}
+	o, err := s.head(ctx, name)
 	if err != nil {
-		return store.Info{}, fmt.Errorf("stat %s: %w", name, err)
+		return info, err
 	}
-	return info, nil
+	if info, err = s.describe(ctx, name, o); err == nil {
+		s.lock.learn(name, o)
+	}
+	return info, err
 }
 
 // head asks for the metadata of an object. The answer to a HEAD has no body that says why it failed, so a GET asks
@@ -318,18 +304,17 @@ func (s *Store) describe(ctx context.Context, name store.Name, o minio.ObjectInf
 }
 
 // Delete removes the object. Servers do not say whether there was one, so it is looked at before.
-func (s *Store) Delete(ctx context.Context, name store.Name) error {
-	err := admit(ctx, name)
-	if err == nil && !store.Anyway(ctx) { // a server does not say whether there was something
-		_, err = s.head(ctx, name)
+func (s *Store) Delete(ctx context.Context, name store.Name) (err error) {
+	defer store.Wrap(&err, "delete", name)
+	if err := store.Admit(ctx, name); err != nil {
+		return err
 	}
-	if err == nil {
-		watch, _, stop := watched(ctx)
-		defer stop()
-		err = s.explain(ctx, s.core.RemoveObject(watch, s.target.Bucket, s.path(name), minio.RemoveObjectOptions{}))
+	if !store.Anyway(ctx) { // a server does not say whether there was something
+		if _, err := s.head(ctx, name); err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("delete %s: %w", name, err)
-	}
-	return nil
+	watch, _, stop := watched(ctx)
+	defer stop()
+	return s.explain(ctx, s.core.RemoveObject(watch, s.target.Bucket, s.path(name), minio.RemoveObjectOptions{}))
 }

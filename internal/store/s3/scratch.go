@@ -2,7 +2,6 @@ package s3
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -15,14 +14,8 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 )
 
-const (
-	// scratchPrefix begins the prefixes of scratch objects.
-	scratchPrefix = "tmp-tidemark-probe-"
-	// staleAfter is the age of scratch objects that a killed program has left.
-	staleAfter = 24 * time.Hour
-	// removeTimeout bounds the removal of scratch objects.
-	removeTimeout = time.Minute
-)
+// removeTimeout bounds the removal of scratch objects.
+const removeTimeout = time.Minute
 
 // Scratch calls use with the name of a prefix below that of the Store, and removes its objects afterwards, also after
 // ctx has ended. open returns an empty store at a prefix next to it. Objects of programs that were killed are removed
@@ -32,7 +25,7 @@ func (s *Store) Scratch(ctx context.Context,
 	if err := s.findBucket(ctx); err != nil {
 		return err
 	}
-	name := scratchPrefix + strings.ToLower(rand.Text())[:16]
+	name := store.TempName(store.ScratchPrefix)
 	defer func() {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 		defer cancel()
@@ -52,12 +45,12 @@ func (s *Store) Scratch(ctx context.Context,
 // clear removes the objects of a scratch prefix, and stale ones of others.
 func (s *Store) clear(ctx context.Context, name string, now time.Time) error {
 	for o := range s.core.ListObjectsIter(ctx, s.target.Bucket, minio.ListObjectsOptions{
-		Prefix: s.target.key(scratchPrefix), Recursive: true,
+		Prefix: s.target.key(store.ScratchPrefix), Recursive: true,
 	}) {
 		if o.Err != nil {
 			return s.explain(ctx, o.Err)
 		}
-		if strings.HasPrefix(o.Key, s.target.key(name)+"/") || o.LastModified.Before(now.Add(-staleAfter)) {
+		if strings.HasPrefix(o.Key, s.target.key(name)+"/") || o.LastModified.Before(now.Add(-store.StaleAfter)) {
 			err := s.core.RemoveObject(ctx, s.target.Bucket, o.Key, minio.RemoveObjectOptions{})
 			if err = s.explain(ctx, err); err != nil {
 				return err

@@ -3,7 +3,6 @@ package sftp
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -21,22 +20,14 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-const (
-	// TempPrefix begins the name of every temporary file. It equals that of package local, so that both can use a folder.
-	TempPrefix = "tmp-tidemark-"
-	// staleAfter is far beyond the time of one Put on any target.
-	staleAfter = 24 * time.Hour
-)
-
 // file is an open file on a server.
 type file = sftp.File
 
 // Put stores a file and replaces that of the name.
-func (s *Store) Put(ctx context.Context, name store.Name, data []byte) error {
-	if _, err := s.put(ctx, name, data, false); err != nil {
-		return fmt.Errorf("put %s: %w", name, err)
-	}
-	return nil
+func (s *Store) Put(ctx context.Context, name store.Name, data []byte) (err error) {
+	defer store.Wrap(&err, "put", name)
+	_, err = s.put(ctx, name, data, false)
+	return err
 }
 
 // PutNew stores a file under a name that nothing has. That exactly one of several callers succeeds rests on hard links
@@ -51,7 +42,7 @@ func (s *Store) PutNew(ctx context.Context, name store.Name, data []byte) (store
 
 // put returns the time of the file by the clock of the server.
 func (s *Store) put(ctx context.Context, name store.Name, data []byte, fresh bool) (at time.Time, err error) {
-	if err := admit(ctx, name); err != nil {
+	if err := store.Admit(ctx, name); err != nil {
 		return at, err
 	}
 	err = s.with(ctx, func(c *channel) error {
@@ -106,13 +97,13 @@ func (s *Store) prepare(ctx context.Context, c *channel, name store.Name) (opene
 
 // makeFan creates the folder of a pack, once.
 func (s *Store) makeFan(ctx context.Context, c *channel, name store.Name) error {
-	if !name.InFan() || len(name.ID) > 1 && s.fan(name).Load() {
+	if !s.fans.Lacks(name) {
 		return nil
 	}
 	if err := s.makeDir(ctx, c, path.Dir(s.at(name.Path()))); err != nil {
 		return err
 	}
-	s.fan(name).Store(len(name.ID) > 1)
+	s.fans.Made(name)
 	return nil
 }
 
@@ -122,7 +113,7 @@ func (s *Store) upload(ctx context.Context, c *channel, name store.Name, data []
 	temp string, now time.Time, err error,
 ) {
 	dir := s.at(name.Folder())
-	temp = path.Join(dir, TempPrefix+strings.ToLower(rand.Text()))
+	temp = path.Join(dir, store.TempName(store.TempPrefix))
 	const flags = os.O_RDWR | os.O_CREATE | os.O_EXCL
 	f, err := s.open(ctx, c, temp, flags)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -269,7 +260,7 @@ func (s *Store) publish(ctx context.Context, c *channel, temp string, name store
 	}
 	err := place()
 	if errors.Is(err, fs.ErrNotExist) && name.InFan() { // the folder was removed since it was seen
-		s.fan(name).Store(false)
+		s.fans.Of(name).Store(false)
 		if err := s.makeFan(ctx, c, name); err != nil {
 			return err
 		}
@@ -324,15 +315,12 @@ func (s *Store) link(ctx context.Context, c *channel, temp, final string) error 
 }
 
 // Fence makes an empty folder.
-func (s *Store) Fence(ctx context.Context, name store.Name) error {
-	err := name.CheckFence()
-	if err == nil {
-		err = s.with(ctx, func(c *channel) error { return s.fence(ctx, c, name) })
+func (s *Store) Fence(ctx context.Context, name store.Name) (err error) {
+	defer store.Wrap(&err, "fence", name)
+	if err := name.CheckFence(); err != nil {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("fence %s: %w", name, err)
-	}
-	return nil
+	return s.with(ctx, func(c *channel) error { return s.fence(ctx, c, name) })
 }
 
 func (s *Store) fence(ctx context.Context, c *channel, name store.Name) error {
@@ -425,7 +413,7 @@ func (s *Store) tidy(ctx context.Context, name store.Name, now time.Time) {
 	}
 	if name.Kind == store.Pack && !s.swept.Swap(true) {
 		s.inBackground(func() error {
-			return s.with(ctx, func(c *channel) error { return s.sweep(ctx, c, now.Add(-staleAfter)) })
+			return s.with(ctx, func(c *channel) error { return s.sweep(ctx, c, now.Add(-store.StaleAfter)) })
 		})
 	}
 }
@@ -441,7 +429,7 @@ func (s *Store) sweep(ctx context.Context, c *channel, before time.Time) error {
 		all.Go(func() error {
 			entries, err := s.readDir(ctx, c, s.at(folder))
 			for _, e := range entries {
-				if strings.HasPrefix(e.Name(), TempPrefix) && !e.IsDir() && e.ModTime().Before(before) {
+				if strings.HasPrefix(e.Name(), store.TempPrefix) && !e.IsDir() && e.ModTime().Before(before) {
 					_ = s.metadata(ctx, func() error { return c.Remove(path.Join(s.at(folder), e.Name())) })
 				}
 			}

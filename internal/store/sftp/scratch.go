@@ -2,7 +2,6 @@ package sftp
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"path"
@@ -12,19 +11,15 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 )
 
-const (
-	// scratchPrefix begins the names of scratch folders. Those of package local begin in the same way.
-	scratchPrefix = TempPrefix + "probe-"
-	// removeTimeout bounds the removal of a scratch folder.
-	removeTimeout = 10 * time.Second
-)
+// removeTimeout bounds the removal of a scratch folder.
+const removeTimeout = 10 * time.Second
 
 // Scratch makes a temporary folder in the folder of the Store, calls use with its name, and removes it with its
 // contents, also after ctx has ended. open returns an empty store in a folder next to it, on the same connection.
 // Scratch folders of programs that were killed are removed after a day by the clock of the server.
 func (s *Store) Scratch(ctx context.Context,
 	use func(name string, open func(name string) store.Store) error) (err error) {
-	name := scratchPrefix + strings.ToLower(rand.Text())[:16]
+	name := store.TempName(store.ScratchPrefix)
 	var opened []*Store
 	err = s.with(ctx, func(c *channel) error {
 		if err := s.makeDir(ctx, c, s.at(name)); err != nil {
@@ -68,7 +63,7 @@ func (s *Store) removeStale(ctx context.Context, c *channel, fresh string) error
 		}
 	}
 	for _, e := range entries {
-		if e.IsDir() && strings.HasPrefix(e.Name(), scratchPrefix) && e.ModTime().Before(now.Add(-staleAfter)) {
+		if e.IsDir() && strings.HasPrefix(e.Name(), store.ScratchPrefix) && e.ModTime().Before(now.Add(-store.StaleAfter)) {
 			_ = c.RemoveAll(s.at(e.Name()))
 		}
 	}

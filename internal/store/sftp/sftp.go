@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,9 +43,9 @@ type Store struct {
 	*able
 
 	witness atomic.Pointer[fs.FileInfo] // the config file when it was seen first; nil: not seen yet
-	fans    [256]atomic.Bool            // pack folders that exist
-	swept   atomic.Bool                 // the removal of stale temporary files has begun
-	group   sync.WaitGroup              // what runs in the background
+	fans    store.Fans
+	swept   atomic.Bool    // the removal of stale temporary files has begun
+	group   sync.WaitGroup // what runs in the background
 
 	mu      sync.Mutex
 	orphans []string // temporary files that could not be removed yet
@@ -187,30 +186,16 @@ func (s *Store) with(ctx context.Context, what func(c *channel) error) error {
 	return nil
 }
 
-// admit returns why an operation cannot begin.
-func admit(ctx context.Context, name store.Name) error {
-	if err := name.Check(); err != nil {
+// Get opens and reads the file, with several requests in flight.
+func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) (err error) {
+	defer store.Wrap(&err, "get", name)
+	if err := store.Admit(ctx, name); err != nil {
 		return err
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	if off < 0 {
+		return fmt.Errorf("negative offset %d", off)
 	}
-	return nil
-}
-
-// Get opens and reads the file, with several requests in flight.
-func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
-	err := admit(ctx, name)
-	if err == nil && off < 0 {
-		err = fmt.Errorf("negative offset %d", off)
-	}
-	if err == nil {
-		err = s.with(ctx, func(c *channel) error { return s.get(ctx, c, name, off, p) })
-	}
-	if err != nil {
-		return fmt.Errorf("get %s: %w", name, err)
-	}
-	return nil
+	return s.with(ctx, func(c *channel) error { return s.get(ctx, c, name, off, p) })
 }
 
 func (s *Store) get(ctx context.Context, c *channel, name store.Name, off int64, p []byte) error {
@@ -257,47 +242,43 @@ func fenced(f *file, err error) error {
 
 // Stat describes a file.
 func (s *Store) Stat(ctx context.Context, name store.Name) (info store.Info, err error) {
-	if err = admit(ctx, name); err == nil {
-		err = s.with(ctx, func(c *channel) error {
-			found, err := s.stat(ctx, c, s.at(name.Path()))
-			if err == nil && !found.Mode().IsRegular() && !store.IsFence(name.Kind, found.Mode()) {
-				err = fmt.Errorf("not a regular file: %w", fs.ErrNotExist)
-			}
-			if err != nil {
-				return s.orGone(ctx, c, name, err)
-			}
-			info = store.Describe(name, found)
-			return nil
-		})
+	defer store.Wrap(&err, "stat", name)
+	if err := store.Admit(ctx, name); err != nil {
+		return info, err
 	}
-	if err != nil {
-		return store.Info{}, fmt.Errorf("stat %s: %w", name, err)
-	}
-	return info, nil
+	err = s.with(ctx, func(c *channel) error {
+		found, err := s.stat(ctx, c, s.at(name.Path()))
+		if err == nil && !found.Mode().IsRegular() && !store.IsFence(name.Kind, found.Mode()) {
+			err = fmt.Errorf("not a regular file: %w", fs.ErrNotExist)
+		}
+		if err != nil {
+			return s.orGone(ctx, c, name, err)
+		}
+		info = store.Describe(name, found)
+		return nil
+	})
+	return info, err
 }
 
 // Delete removes the file or the fence. Except for packs and leases, its folder is flushed.
-func (s *Store) Delete(ctx context.Context, name store.Name) error {
-	err := admit(ctx, name)
-	if err == nil {
-		err = s.with(ctx, func(c *channel) error {
-			at := s.at(name.Path())
-			if err := s.metadata(ctx, func() error { return c.Remove(at) }); err != nil {
-				return s.orGone(ctx, c, name, err)
-			}
-			if name.Kind == store.Config {
-				s.witness.Store(nil)
-			}
-			if name.Kind == store.Pack || name.Kind == store.Lease {
-				return nil
-			}
-			return s.flushFolder(ctx, c, path.Dir(at))
-		})
+func (s *Store) Delete(ctx context.Context, name store.Name) (err error) {
+	defer store.Wrap(&err, "delete", name)
+	if err := store.Admit(ctx, name); err != nil {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("delete %s: %w", name, err)
-	}
-	return nil
+	return s.with(ctx, func(c *channel) error {
+		at := s.at(name.Path())
+		if err := s.metadata(ctx, func() error { return c.Remove(at) }); err != nil {
+			return s.orGone(ctx, c, name, err)
+		}
+		if name.Kind == store.Config {
+			s.witness.Store(nil)
+		}
+		if name.Kind == store.Pack || name.Kind == store.Lease {
+			return nil
+		}
+		return s.flushFolder(ctx, c, path.Dir(at))
+	})
 }
 
 // stat describes what has a path.
@@ -394,12 +375,6 @@ func (s *Store) makeDir(ctx context.Context, c *channel, at string) error {
 		return err
 	}
 	return s.flushFolder(ctx, c, path.Dir(at))
-}
-
-// fan returns the flag that the folder of a pack exists.
-func (s *Store) fan(name store.Name) *atomic.Bool {
-	n, _ := strconv.ParseUint(store.Fan(name.ID), 16, 8)
-	return &s.fans[n]
 }
 
 // metadata runs call as an operation of the gate.

@@ -90,7 +90,7 @@ func temps(t *testing.T, folder string) []string {
 	t.Helper()
 	var all []string
 	require.NoError(t, filepath.WalkDir(folder, func(path string, _ os.DirEntry, err error) error {
-		if strings.HasPrefix(filepath.Base(path), smb.TempPrefix) {
+		if strings.HasPrefix(filepath.Base(path), store.TempPrefix) {
 			all = append(all, path)
 		}
 		return err

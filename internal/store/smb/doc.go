@@ -28,7 +28,7 @@
 //
 // # Temporary files
 //
-// Their names begin with TempPrefix, which no stored file's name can, so they are never listed. If one cannot be
+// Their names begin with store.TempPrefix, which no stored file's name can, so they are never listed. If one cannot be
 // removed because the connection is gone, the same Store removes it later. Those of killed writers are removed beside
 // the first pack of another Store, when they are ten minutes old by the server's clock: a server removes no file that
 // its writer has open. A writer whose file is removed before it got its name sends it again. Files of package local,

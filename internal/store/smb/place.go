@@ -65,7 +65,7 @@ func (s *Store) createNew(ctx context.Context, h *session.Hold, name store.Name)
 		if err := s.remake(ctx, h, path.Dir(s.kindPath(name)), err); err != nil {
 			return nil, err
 		}
-		s.fan(name).Store(false)
+		s.fans.Of(name).Store(false)
 		if err := s.makeFan(ctx, h, name); err != nil {
 			return nil, err
 		}
@@ -110,15 +110,12 @@ func (f *file) fill(ctx context.Context, name store.Name, data []byte) (store.In
 }
 
 // Fence makes an empty folder of the name: see store.IsFence.
-func (s *Store) Fence(ctx context.Context, name store.Name) error {
-	err := name.CheckFence()
-	if err == nil {
-		err = s.repeat(ctx, func(h *session.Hold, _ int) error { return s.fence(ctx, h, s.path(name)) })
+func (s *Store) Fence(ctx context.Context, name store.Name) (err error) {
+	defer store.Wrap(&err, "fence", name)
+	if err := name.CheckFence(); err != nil {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("fence %s: %w", name, err)
-	}
-	return nil
+	return s.repeat(ctx, func(h *session.Hold, _ int) error { return s.fence(ctx, h, s.path(name)) })
 }
 
 func (s *Store) fence(ctx context.Context, h *session.Hold, at string) error {

@@ -4,17 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path"
-	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cloudsoda/go-smb2"
@@ -26,14 +22,9 @@ import (
 )
 
 const (
-	// TempPrefix begins the name of every temporary file. It contains characters that no stored file's name has. It equals
-	// that of package local, so that both can use a share.
-	TempPrefix = "tmp-tidemark-"
-	// ownTemp begins those of this package. They are open until they are complete, in a way in which a server removes no
-	// open file.
-	ownTemp = TempPrefix + "smb-"
-	// staleAfter is far beyond the time of one Put on any target.
-	staleAfter = 24 * time.Hour
+	// ownTemp begins the names of temporary files of this package. They are open until they are complete, in a way in
+	// which a server removes no open file.
+	ownTemp = store.TempPrefix + "smb-"
 	// closedAfter is far beyond the time between the last byte of a file and its name. A file that is removed in between
 	// is sent again.
 	closedAfter = 10 * time.Minute
@@ -138,9 +129,7 @@ func (s *Store) createTemp(ctx context.Context, h *session.Hold, dir string) (*f
 	if dir == "." {
 		dir = ""
 	}
-	var random [12]byte
-	_, _ = rand.Read(random[:]) // crypto/rand.Read never fails
-	at := path.Join(dir, ownTemp+hex.EncodeToString(random[:]))
+	at := path.Join(dir, store.TempName(ownTemp))
 	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	f, err := s.open(ctx, h, at, flags)
 	if errors.Is(err, fs.ErrNotExist) && dir != s.target.Path {
@@ -183,7 +172,7 @@ func (s *Store) publish(ctx context.Context, temp string, name store.Name, data 
 		}
 		if errors.Is(err, fs.ErrNotExist) && !made { // the pack folder was removed since it was seen
 			made = true
-			s.fan(name).Store(false)
+			s.fans.Of(name).Store(false)
 			if err := s.makeFan(ctx, h, name); err != nil {
 				return err
 			}
@@ -214,16 +203,10 @@ func (s *Store) publish(ctx context.Context, temp string, name store.Name, data 
 	return err
 }
 
-// fan returns the flag that the folder of a pack exists.
-func (s *Store) fan(name store.Name) *atomic.Bool {
-	n, _ := strconv.ParseUint(store.Fan(name.ID), 16, 8)
-	return &s.fans[n]
-}
-
 // prepareFan starts to create the folder of a pack while the pack is uploaded; ready waits until that has ended. Errors
 // are ignored: publish creates a missing folder.
 func (s *Store) prepareFan(ctx context.Context, name store.Name) (ready func()) {
-	if !name.InFan() || (len(name.ID) > 1 && s.fan(name).Load()) {
+	if !s.fans.Lacks(name) {
 		return func() {}
 	}
 	var group sync.WaitGroup
@@ -242,13 +225,13 @@ func (s *Store) onIdleSession(f func(*session.Hold)) {
 
 // makeFan creates the folder of a pack, once.
 func (s *Store) makeFan(ctx context.Context, h *session.Hold, name store.Name) error {
-	if !name.InFan() || (len(name.ID) > 1 && s.fan(name).Load()) {
+	if !s.fans.Lacks(name) {
 		return nil
 	}
 	if err := s.makeDir(ctx, h, path.Dir(s.path(name))); err != nil {
 		return err
 	}
-	s.fan(name).Store(len(name.ID) > 1)
+	s.fans.Made(name)
 	return nil
 }
 
@@ -440,7 +423,7 @@ func (s *Store) sweepFolder(ctx context.Context, h *session.Hold, folder string,
 		return
 	}
 	for _, e := range entries {
-		limit := staleAfter
+		limit := store.StaleAfter
 		if strings.HasPrefix(folded(e), ownTemp) { // the server refuses if the writer is alive
 			limit = closedAfter
 		}
@@ -448,7 +431,7 @@ func (s *Store) sweepFolder(ctx context.Context, h *session.Hold, folder string,
 		case isTemp(e) && now.Sub(e.ModTime()) > limit:
 			_ = s.metadata(ctx, h, func(share *smb2.Share) error { return share.Remove(path.Join(dir, e.Name())) })
 		case folder == store.Pack.Folder() && e.IsDir() && len(id) == 2 && store.ValidID(id):
-			s.fan(store.Name{Kind: store.Pack, ID: id}).Store(true)
+			s.fans.Made(store.Name{Kind: store.Pack, ID: id})
 		}
 	}
 }

@@ -2,8 +2,6 @@ package smb
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,8 +17,6 @@ import (
 )
 
 const (
-	// scratchPrefix begins the names of scratch folders. Those of package local begin in the same way.
-	scratchPrefix = TempPrefix + "probe-"
 	// removeTimeout bounds the removal of a scratch folder, including retries.
 	removeTimeout = 5 * time.Second
 	// scratchPatience is how long the stores of a scratch folder retry: files are open elsewhere for a moment.
@@ -36,7 +32,7 @@ const (
 // same gate. Scratch folders of programs that were killed are removed after a day by the clock of the server.
 func (s *Store) Scratch(ctx context.Context,
 	use func(name string, open func(name string) store.Store) error) (err error) {
-	name := scratchPrefix + randomID()
+	name := store.TempName(store.ScratchPrefix)
 	at := path.Join(s.target.Path, name)
 	var opened []*Store
 	err = s.permitted(ctx, func(h *session.Hold) error { return s.makeDir(ctx, h, at) })
@@ -60,13 +56,6 @@ func (s *Store) Scratch(ctx context.Context,
 		opened = append(opened, one)
 		return one
 	})
-}
-
-// randomID returns 16 random hexadecimal digits.
-func randomID() string {
-	var random [8]byte
-	_, _ = rand.Read(random[:]) // crypto/rand.Read never fails
-	return hex.EncodeToString(random[:])
 }
 
 // below returns a store in a folder below that of s, which shares the sessions of s.
@@ -95,7 +84,8 @@ func (s *Store) removeStale(ctx context.Context, fresh string) {
 		return
 	}
 	for _, e := range entries {
-		if e.IsDir() && strings.HasPrefix(folded(e), scratchPrefix) && e.ModTime().Before(now.ModTime().Add(-staleAfter)) {
+		stale := now.ModTime().Sub(e.ModTime()) > store.StaleAfter
+		if stale && e.IsDir() && strings.HasPrefix(folded(e), store.ScratchPrefix) {
 			_ = s.removeAll(ctx, path.Join(s.target.Path, e.Name()))
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
-	"github.com/tidemark-backup/tidemark/internal/store/smb/address"
 	"github.com/tidemark-backup/tidemark/internal/store/smb/session"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
@@ -79,8 +78,8 @@ type Store struct {
 	witness    atomic.Pointer[fs.FileInfo] // the config file at first; nil: not seen yet
 	config     atomic.Pointer[[]byte]      // its content when the store was opened, until it is asked for or stored
 	swept      atomic.Bool                 // the removal of stale temporary files has begun
-	fans       [256]atomic.Bool            // pack folders that exist
-	background sync.WaitGroup              // see inBackground
+	fans       store.Fans
+	background sync.WaitGroup // see inBackground
 
 	mu      sync.Mutex
 	orphans []string // temporary files that could not be removed yet
@@ -121,7 +120,7 @@ func newStore(ctx context.Context, t Target, o Options) (*Store, error) {
 		return nil, fmt.Errorf("%w: host or share is missing", ErrTarget)
 	}
 	if t.Port == 0 {
-		t.Port = address.DefaultPort
+		t.Port = DefaultPort
 	}
 	var secret Secret
 	if o.Credentials != nil {
@@ -295,18 +294,11 @@ func (s *Store) Stat(ctx context.Context, name store.Name) (info store.Info, err
 }
 
 // Delete removes the file. If a retry after a lost answer finds it missing, the earlier attempt removed it.
-func (s *Store) Delete(ctx context.Context, name store.Name) error {
-	err := name.Check()
-	if err == nil {
-		err = s.remove(ctx, name)
+func (s *Store) Delete(ctx context.Context, name store.Name) (err error) {
+	defer store.Wrap(&err, "delete", name)
+	if err := name.Check(); err != nil {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("delete %s: %w", name, err)
-	}
-	return nil
-}
-
-func (s *Store) remove(ctx context.Context, name store.Name) error {
 	release, err := s.locks.lock(ctx, name, exclusive)
 	if err != nil {
 		return err

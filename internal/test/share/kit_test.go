@@ -168,7 +168,7 @@ func written(t testing.TB, dir string, seed uint64, sizes map[string]int) {
 func leftovers(t testing.TB, dir string) (all []string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
-		if strings.HasPrefix(strings.ToLower(filepath.Base(path)), smb.TempPrefix) {
+		if strings.HasPrefix(strings.ToLower(filepath.Base(path)), store.TempPrefix) {
 			all = append(all, path)
 		}
 		return err

@@ -33,7 +33,7 @@ func TestAppendOnlyShare(t *testing.T) {
 	require.Empty(t, leases(t, m), "the lease is removed within the grace")
 
 	// The leftovers of a killed client cannot be removed any more, and block no other client.
-	left := filepath.Join(m.st.disk, "snapshots", smb.TempPrefix+"0123456789abcdef")
+	left := filepath.Join(m.st.disk, "snapshots", store.TempPrefix+"0123456789abcdef")
 	require.NoError(t, os.WriteFile(left, []byte("x"), 0o600))
 	require.NoError(t, os.Chtimes(left, time.Unix(1, 0), time.Unix(1, 0)))
 	outlast(grace)

@@ -1,16 +1,9 @@
-package address
+package store
 
 import (
 	"regexp"
 	"strings"
 )
-
-// Is reports whether a text is meant as the address of a share, even if Parse rejects it: it begins with smb: or cifs:,
-// in any case.
-func Is(text string) bool {
-	lower := strings.ToLower(text)
-	return strings.HasPrefix(lower, "smb:") || strings.HasPrefix(lower, "cifs:")
-}
 
 // hidden stands for a user with a password.
 const hidden = "***"

@@ -1,11 +1,11 @@
-package address_test
+package store_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/store/smb/address"
+	"github.com/tidemark-backup/tidemark/internal/store"
 )
 
 // TestNoPasswordIsShown covers the forms in which people write passwords into addresses.
@@ -33,33 +33,9 @@ func TestNoPasswordIsShown(t *testing.T) {
 		if want == "" {
 			want = text
 		}
-		got := address.Mask(text)
+		got := store.Mask(text)
 		require.Equal(t, want, got)
 		require.NotContains(t, got, "CRET")
-		require.Equal(t, got, address.Mask(got), "masking is done once")
+		require.Equal(t, got, store.Mask(got), "masking is done once")
 	}
-}
-
-func TestTwoSignsMayHideAPassword(t *testing.T) {
-	for _, text := range []string{"smb://root@S3CRETpw@h/x", "smb://root@h/x@y", "smb://a@b@c@h/x"} {
-		_, err := address.Parse(text)
-		require.ErrorIs(t, err, address.ErrTarget)
-		require.ErrorContains(t, err, "password")
-		require.NotContains(t, err.Error(), "S3CRETpw")
-	}
-}
-
-func TestWhatIsMeantAsAnAddress(t *testing.T) {
-	for _, text := range []string{"smb://h/x", "SMB://h/x", "smb:/u:p@h", "Cifs://h/x", "smb:x"} {
-		require.True(t, address.Is(text), text)
-	}
-	for _, text := range []string{"./smb:x", "/smb://x", "smbx", "x", ""} {
-		require.False(t, address.Is(text), text)
-	}
-}
-
-func TestTheShareWithoutFiles(t *testing.T) {
-	_, err := address.Parse("smb://u@h/ipc$/new")
-	require.ErrorIs(t, err, address.ErrTarget)
-	require.ErrorContains(t, err, "holds no files; name another one")
 }

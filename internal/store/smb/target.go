@@ -1,4 +1,4 @@
-package address
+package smb
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Scheme begins all addresses.
+// Scheme begins the addresses of this store.
 const Scheme = "smb://"
 
 // DefaultPort is that of SMB over TCP.

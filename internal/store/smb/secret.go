@@ -1,4 +1,4 @@
-package address
+package smb
 
 import (
 	"bufio"
@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-
-	"github.com/tidemark-backup/tidemark/internal/store/smb/session"
 )
 
 // Secret holds the credentials of a user. It is masked when it is printed or marshalled.
@@ -15,7 +13,7 @@ type Secret struct {
 	User     string // "": that of the Target
 	Domain   string // "": that of the Target
 	Password string
-	Tickets  *session.Tickets // log on by Kerberos instead; nil: by the password
+	Tickets  *Tickets // log on by Kerberos instead; nil: by the password
 }
 
 // redacted replaces a Secret in output.
