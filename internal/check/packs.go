@@ -170,13 +170,7 @@ func (c *checker) checkTable(ctx context.Context, p *index.Pack) error {
 
 func (c *checker) readAt(ctx context.Context, id format.ID) func(off int64, p []byte) error {
 	name := object.Named(store.Pack, id)
-	return func(off int64, p []byte) error {
-		err := c.st.Get(ctx, name, off, p)
-		if errors.Is(err, store.ErrShort) {
-			err = fmt.Errorf("%w: %w", err, format.ErrCorrupt)
-		}
-		return err
-	}
+	return func(off int64, p []byte) error { return object.ReadAt(ctx, c.st, name, off, p) }
 }
 
 func sameTable(a, b *pack.Table) bool {

@@ -68,11 +68,37 @@ func (d *IOContext) do(kind iopolicy.Kind, call func() error) error {
 	return err
 }
 
-// Names makes a call that reads or changes directory entries as one operation. Names, ReadFull and WriteAll are for the
-// files of caches, which are no Files.
+// Do makes a call as one operation. The call gets the number of bytes that it may move at once, 0: any, and returns how
+// many it moved. Do, Names, Push, ReadFull and WriteAll are for the files of caches, which are no Files.
+func (d IOContext) Do(op iopolicy.Op, call func(bound int) (int, error)) (n int, err error) {
+	grant, err := d.Pass.Begin(d.context(), op)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrStopped, err)
+	}
+	defer func() { grant.End(n) }() // even if the call panics
+	n, err = call(grant.Max)
+	return n, err
+}
+
+// Names makes a call that reads or changes directory entries as one operation.
 func (d IOContext) Names(call func() error) error {
-	_, err := d.Pass.Do(d.context(), iopolicy.Op{Kind: iopolicy.Metadata}, func(int) (int, error) { return 0, call() })
+	_, err := d.Do(iopolicy.Op{Kind: iopolicy.Metadata}, func(int) (int, error) { return 0, call() })
 	return err
+}
+
+// Push writes n bytes of f from off on to the device under a yielding policy, in an operation that has begun: see
+// Yields. n is 0 for the whole file.
+func (d IOContext) Push(f *os.File, off, n int64, wait bool) error {
+	if !d.Yields() {
+		return nil
+	}
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var pushed error
+	err = raw.Control(func(fd uintptr) { pushed = pages.Push(int(fd), off, n, wait) })
+	return errors.Join(err, pushed)
 }
 
 // ReadFull fills p from the position of f.
@@ -80,19 +106,14 @@ func (d IOContext) ReadFull(f *os.File, p []byte) error {
 	return d.pieces(iopolicy.Read, p, func(_ int64, part []byte, _ bool) (int, error) { return io.ReadFull(f, part) })
 }
 
-// WriteAll writes p to the beginning of f, which is empty. Under a yielding policy it is flushed at once: see Yields.
+// WriteAll writes p to the beginning of f, which is empty. Under a yielding policy it is flushed at once.
 func (d IOContext) WriteAll(f *os.File, p []byte) error {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return err
-	}
 	return d.pieces(iopolicy.Write, p, func(at int64, part []byte, bounded bool) (int, error) {
 		n, err := f.Write(part)
-		if err != nil || !d.Yields() {
-			return n, err
+		if err == nil {
+			err = d.Push(f, at, int64(n), bounded)
 		}
-		ctlErr := raw.Control(func(fd uintptr) { err = pages.Push(int(fd), at, int64(n), bounded) })
-		return n, errors.Join(err, ctlErr)
+		return n, err
 	})
 }
 
@@ -100,8 +121,7 @@ func (d IOContext) WriteAll(f *os.File, p []byte) error {
 func (d IOContext) pieces(kind iopolicy.Kind, p []byte, call func(at int64, part []byte, bounded bool) (int, error),
 ) error {
 	for done := 0; done < len(p); {
-		op := iopolicy.Op{Kind: kind, Bytes: len(p) - done}
-		n, err := d.Pass.Do(d.context(), op, func(bound int) (int, error) {
+		n, err := d.Do(iopolicy.Op{Kind: kind, Bytes: len(p) - done}, func(bound int) (int, error) {
 			part := p[done:]
 			if bound > 0 {
 				part = part[:min(bound, len(part))]

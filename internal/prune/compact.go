@@ -92,7 +92,7 @@ func (p *pruner) compact(ctx context.Context, v *survey) error {
 		return err
 	}
 	small := v.small()
-	if len(v.noted) != v.first+p.put || slices.ContainsFunc(others, func(o other) bool { return o.Alive }) {
+	if len(v.noted) != v.first+p.put || slices.ContainsFunc(others, func(o session.Other) bool { return o.Alive }) {
 		small = nil
 	}
 	weights := make([]int, len(small))

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
@@ -37,7 +38,7 @@ func (t *planned) worth() float64 { return float64(t.size-t.needed) / float64(2*
 func (p *pruner) plan(ctx context.Context, v *survey) (plan, error) {
 	// A running writer may be about to name a pack that no segment names. A mark would do no harm, because the pack
 	// would be revived, but a writer that acknowledges the mark would store the data once more.
-	writers := slices.ContainsFunc(v.others, func(o other) bool { return o.Alive })
+	writers := slices.ContainsFunc(v.others, func(o session.Other) bool { return o.Alive })
 	var out plan
 	whole, unread := uint64(0), uint64(0)
 	for i := range v.packs {

@@ -1,8 +1,6 @@
 package prune
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,16 +86,10 @@ func (w *prover) report(ctx context.Context) error {
 	return nil
 }
 
-// spot is where a blob lies.
-type spot struct {
-	pack index.PackInfo
-	loc  index.Loc
-}
-
 // double is a blob that a snapshot needs and that two packs are said to hold.
 type double struct {
 	id         format.ID
-	own, other spot // in the pack that is to go, and where the blob counts
+	own, other index.Found // in the pack that is to go, and where the blob counts
 }
 
 // pack decides about one pack.
@@ -122,14 +114,14 @@ func (w *prover) pack(ctx context.Context, s *packState) error {
 	// does not hold cannot be lost with it.
 	var ask, left []double
 	for _, d := range doubles {
-		if at := w.v.find(d.other.pack.ID); damaged || at != nil && at.nth < s.nth {
+		if at := w.v.find(d.other.Pack.ID); damaged || at != nil && at.nth < s.nth {
 			ask = append(ask, d)
 		} else {
 			left = append(left, d)
 		}
 	}
 	hasher := w.p.r.Keys().Hasher()
-	err = w.read(ctx, hasher, ask, func(d *double) *spot { return &d.own }, func(d *double, why error) {
+	err = w.read(ctx, hasher, ask, func(d *double) *index.Found { return &d.own }, func(d *double, why error) {
 		if why != nil {
 			w.doubt(s.id, why)
 		}
@@ -140,9 +132,9 @@ func (w *prover) pack(ctx context.Context, s *packState) error {
 	if err != nil {
 		return err
 	}
-	return w.read(ctx, hasher, left, func(d *double) *spot { return &d.other }, func(d *double, why error) {
+	return w.read(ctx, hasher, left, func(d *double) *index.Found { return &d.other }, func(d *double, why error) {
 		if why != nil {
-			w.doubt(d.other.pack.ID, why)
+			w.doubt(d.other.Pack.ID, why)
 			w.keep(s.id)
 		}
 	})
@@ -195,7 +187,8 @@ func (w *prover) doubles(s *packState, t *pack.Table) (doubles []double, err err
 				}
 				if in.ID != s.id && !w.wrote[in.ID] {
 					mine := index.Loc{Offset: f.Offset, Sealed: f.Sealed, Skip: skip, Len: b.Len}
-					doubles = append(doubles, double{b.ID, spot{self, mine}, spot{in, at.Loc}})
+					there := index.Found{Loc: at.Loc, Pack: &in}
+					doubles = append(doubles, double{b.ID, index.Found{Loc: mine, Pack: &self}, there})
 				}
 			}
 			skip += b.Len
@@ -205,28 +198,25 @@ func (w *prover) doubles(s *packState, t *pack.Table) (doubles []double, err err
 }
 
 // read reads one copy of each blob from the target, each frame once, and visits it with the reason why it is bad.
-func (w *prover) read(ctx context.Context, h *seal.Hasher, doubles []double, of func(*double) *spot,
+func (w *prover) read(ctx context.Context, h *seal.Hasher, doubles []double, of func(*double) *index.Found,
 	visit func(d *double, why error),
 ) error {
-	slices.SortFunc(doubles, func(a, b double) int {
-		x, y := of(&a), of(&b)
-		return cmp.Or(bytes.Compare(x.pack.ID[:], y.pack.ID[:]), cmp.Compare(x.loc.Offset, y.loc.Offset))
-	})
+	slices.SortFunc(doubles, func(a, b double) int { return of(&a).Compare(of(&b)) })
 	var raw []byte
 	var failed error
 	for i := range doubles {
 		d := &doubles[i]
 		at := of(d)
-		if i == 0 || of(&doubles[i-1]).pack.ID != at.pack.ID || of(&doubles[i-1]).loc.Offset != at.loc.Offset {
-			raw, _, failed = w.p.r.ReadFrame(ctx, at.pack, at.loc.Offset, at.loc.Sealed)
+		if i == 0 || !of(&doubles[i-1]).SameFrame(at) {
+			raw, _, failed = w.p.r.ReadFrame(ctx, *at.Pack, at.Offset, at.Sealed)
 			if failed != nil && ends(ctx, failed) {
 				return failed
 			}
 		}
 		why := failed
-		end := uint64(at.loc.Skip) + uint64(at.loc.Len)
-		if why == nil && (end > uint64(len(raw)) || h.ID(raw[at.loc.Skip:end]) != d.id) {
-			why = fmt.Errorf("frame at %d does not hold blob %s: %w", at.loc.Offset, d.id.Short(), format.ErrCorrupt)
+		end := uint64(at.Skip) + uint64(at.Len)
+		if why == nil && (end > uint64(len(raw)) || h.ID(raw[at.Skip:end]) != d.id) {
+			why = fmt.Errorf("frame at %d does not hold blob %s: %w", at.Offset, d.id.Short(), format.ErrCorrupt)
 		}
 		visit(d, why)
 	}

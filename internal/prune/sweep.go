@@ -19,9 +19,6 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 )
 
-// other is another writer.
-type other = session.Other
-
 // removal is what a sweep does.
 type removal struct {
 	packs   []*packState // to be removed
@@ -86,7 +83,7 @@ func (p *pruner) acknowledged(ctx context.Context, v *survey, what removal) ([]s
 	}
 	return slices.DeleteFunc(what.marks, func(name store.Name) bool {
 		id, err := format.ParseID(name.ID)
-		return err != nil || slices.ContainsFunc(others, func(o other) bool { return o.Alive && !o.Acknowledges(id) })
+		return err != nil || slices.ContainsFunc(others, func(o session.Other) bool { return o.Alive && !o.Acknowledges(id) })
 	}), nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 	"github.com/tidemark-backup/tidemark/internal/repo/dircache"
 )
@@ -34,7 +35,7 @@ func (r *Repository) DirCache() (*dircache.Cache, error) {
 		return d.cache, nil
 	}
 	f, err := d.open()
-	if errors.Is(err, cachefile.ErrStopped) {
+	if errors.Is(err, localfs.ErrStopped) {
 		return nil, err
 	}
 	if d.tried = true; err == nil && f != nil {
@@ -44,10 +45,10 @@ func (r *Repository) DirCache() (*dircache.Cache, error) {
 }
 
 // openDirs opens the file of the directory cache. A failure is a note.
-func (r *Repository) openDirs(folder string, io cachefile.IOContext) (*cachefile.File, error) {
+func (r *Repository) openDirs(folder string, io localfs.IOContext) (*cachefile.File, error) {
 	f, err := cachefile.Open(filepath.Join(folder, dirsName), r.config.ID, io, dircache.Table())
 	switch {
-	case errors.Is(err, cachefile.ErrStopped):
+	case errors.Is(err, localfs.ErrStopped):
 		return nil, err
 	case errors.Is(err, cachefile.ErrBusy):
 		r.note("another run uses the directory cache of this repository, so this one compares all directories")

@@ -200,8 +200,8 @@ func newRepository(ctx context.Context, st store.Store, conf *config.Config, key
 		st: st, keys: key.keys, master: key.master, config: conf, slot: key.slot, opt: opt, now: time.Now,
 		frames: NewRecent[treecache.Key](opt.Cache.Frames, func(raw []byte) int { return len(raw) }),
 	}
-	cacheIO := func(dir string) cachefile.IOContext {
-		return cachefile.IOContext{Ctx: ctx, Pass: opt.Gate.Pass(nil, dir)}
+	cacheIO := func(dir string) localfs.IOContext {
+		return localfs.IOContext{Ctx: ctx, Pass: opt.Gate.Pass(nil, dir)}
 	}
 	dir := opt.Cache.Dir
 	if dir != "" {

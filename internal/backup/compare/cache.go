@@ -5,8 +5,8 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/repo"
-	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 	"github.com/tidemark-backup/tidemark/internal/repo/dircache"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -75,7 +75,7 @@ func OpenCache(r *repo.Repository, listed []repo.Listed, blank bool, boot BootID
 
 // fail ends the use of the cache for directories, and records that once.
 func (c *Cache) fail(err error) {
-	if err == nil || c.broken.Swap(true) || errors.Is(err, cachefile.ErrStopped) {
+	if err == nil || c.broken.Swap(true) || errors.Is(err, localfs.ErrStopped) {
 		return
 	}
 	c.cache.GiveUp()

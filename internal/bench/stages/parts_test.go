@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/bench/corpus"
-	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/local"
@@ -111,10 +111,10 @@ func segment(n int) *index.Segment {
 // BenchmarkDedup asks the local index whether blobs are known, a batch of a reader at a time, and enters new ones.
 func BenchmarkDedup(b *testing.B) {
 	gate := newGate("cache")
-	door := cachefile.IOContext{Pass: pass(gate)}
+	door := localfs.IOContext{Pass: pass(gate)}
 	open := func() *blobindex.Cache {
 		c := blobindex.NewCache(blobindex.CacheOptions{Dir: b.TempDir(), Repo: [16]byte{1},
-			IO: func(string) cachefile.IOContext { return door }})
+			IO: func(string) localfs.IOContext { return door }})
 		b.Cleanup(c.Close)
 		return c
 	}

@@ -8,8 +8,6 @@ var (
 	// ErrDamaged: the cache file does not hold what was written to it. Close then removes the file, and the next Open
 	// creates an empty one.
 	ErrDamaged = errors.New("the local cache is damaged")
-	// ErrStopped: nothing was written because the context of the IOContext has ended. The cause is wrapped beside it.
-	ErrStopped = errors.New("called off")
 
 	// errForeign: the file is a sound bbolt file of another repository or another layout.
 	errForeign = errors.New("it belongs to another repository or another version of tidemark")

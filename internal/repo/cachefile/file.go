@@ -24,6 +24,7 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 	"golang.org/x/sys/unix"
 
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -71,9 +72,13 @@ const (
 )
 
 // File is an open cache file. It is safe for concurrent use.
+//
+// Each write transaction is one gate operation, begun before any lock of the file is taken, because a B+tree update
+// cannot be divided. The operation ends with the number of bytes written. Reads of the mapping are page faults and pass
+// no gate.
 type File struct {
 	path string
-	io   IOContext
+	io   localfs.IOContext // nothing is written after its context ends, until Close
 	use  use
 	file *os.File // of db, which closes it
 	db   *bolt.DB
@@ -93,8 +98,8 @@ type File struct {
 // Open opens the cache file of a repository, and creates it if it is missing. A file that is damaged, of another layout
 // or of another repository is replaced by an empty one; Note says so. If another process holds the file, the error is
 // ErrBusy.
-func Open(path string, repo [16]byte, io IOContext, tables ...Table) (*File, error) {
-	if err := io.Metadata(func() error { return os.MkdirAll(filepath.Dir(path), 0o700) }); err != nil {
+func Open(path string, repo [16]byte, io localfs.IOContext, tables ...Table) (*File, error) {
+	if err := io.Names(func() error { return os.MkdirAll(filepath.Dir(path), 0o700) }); err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
 	}
 	f, err := open(path, repo, io, readWrite, nil, tables)
@@ -102,7 +107,7 @@ func Open(path string, repo [16]byte, io IOContext, tables ...Table) (*File, err
 		return f, err
 	}
 	why := err
-	err = io.Metadata(func() error { return os.Remove(path) })
+	err = io.Names(func() error { return os.Remove(path) })
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("replace cache: %w", err)
 	}
@@ -114,9 +119,9 @@ func Open(path string, repo [16]byte, io IOContext, tables ...Table) (*File, err
 }
 
 // Create creates an empty file in folder dir, which is created if it is missing. Its name begins with prefix.
-func Create(dir, prefix string, repo [16]byte, io IOContext, tables ...Table) (*File, error) {
+func Create(dir, prefix string, repo [16]byte, io localfs.IOContext, tables ...Table) (*File, error) {
 	var made *os.File
-	err := io.Metadata(func() (err error) {
+	err := io.Names(func() (err error) {
 		if err = os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
@@ -140,7 +145,7 @@ func Create(dir, prefix string, repo [16]byte, io IOContext, tables ...Table) (*
 
 // Finish flushes a file that was created, so that it can be renamed.
 func (f *File) Finish() error {
-	_, err := f.io.do(iopolicy.Op{Kind: iopolicy.Sync}, func(int) (int, error) {
+	_, err := f.io.Do(iopolicy.Op{Kind: iopolicy.Sync}, func(int) (int, error) {
 		return 0, f.guard("flush cache file", f.db.Sync)
 	})
 	return err
@@ -148,7 +153,7 @@ func (f *File) Finish() error {
 
 // OpenRead opens a file that is not written any more. Files with the same Mapping share a bound of resident memory. A
 // file that is damaged, of another layout or of another repository is ErrDamaged.
-func OpenRead(path string, repo [16]byte, io IOContext, mapping *Mapping, tables ...Table) (*File, error) {
+func OpenRead(path string, repo [16]byte, io localfs.IOContext, mapping *Mapping, tables ...Table) (*File, error) {
 	f, err := open(path, repo, io, readOnly, mapping, tables)
 	if err != nil && replaceable(err) {
 		err = fmt.Errorf("%w: %w", ErrDamaged, err)
@@ -160,7 +165,7 @@ func OpenRead(path string, repo [16]byte, io IOContext, mapping *Mapping, tables
 func (f *File) Path() string { return f.path }
 
 // IO returns the I/O context of the file, for temporary files beside it.
-func (f *File) IO() IOContext { return f.io }
+func (f *File) IO() localfs.IOContext { return f.io }
 
 // Note returns a sentence for the user about what happened when the file was opened, or "".
 func (f *File) Note() string { return f.note }
@@ -243,11 +248,11 @@ func (f *File) remove() error {
 	return nil
 }
 
-func open(path string, repo [16]byte, io IOContext, as use, mapping *Mapping, tables []Table) (*File, error) {
+func open(path string, repo [16]byte, io localfs.IOContext, as use, mapping *Mapping, tables []Table) (*File, error) {
 	f := &File{path: path, io: io, use: as}
 	admit := func(call func() error) error { return f.commit(false, call) }
 	if as == readOnly {
-		admit = io.Metadata
+		admit = io.Names
 	}
 	err := admit(func() error {
 		return f.guard("open cache", func() error {
@@ -310,7 +315,7 @@ func (f *File) openFile(path string, flag int, mode os.FileMode) (file *os.File,
 // replaceable distinguishes a useless or unreadable file from a full disk or missing permissions.
 func replaceable(err error) bool {
 	var errno syscall.Errno // of the disk, the folder, the memory
-	return !errors.Is(err, ErrBusy) && !errors.Is(err, ErrStopped) &&
+	return !errors.Is(err, ErrBusy) && !errors.Is(err, localfs.ErrStopped) &&
 		(!errors.As(err, &errno) || errno == syscall.EIO || errors.Is(err, ErrDamaged))
 }
 

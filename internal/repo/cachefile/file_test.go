@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -21,7 +22,7 @@ import (
 // TestBusy: of two processes one gets the file.
 func TestBusy(t *testing.T) {
 	c := newCache(t)
-	_, err := cachefile.Open(c.Path(), repo, cachefile.IOContext{}, tables()...)
+	_, err := cachefile.Open(c.Path(), repo, localfs.IOContext{}, tables()...)
 	require.ErrorIs(t, err, cachefile.ErrBusy)
 	require.NoError(t, c.Close())
 	openAt(t, c.Path())
@@ -31,7 +32,7 @@ func TestBusy(t *testing.T) {
 func TestCreatedFilesAreRead(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "sub")
 	table := cachefile.Table{Buckets: []string{"things"}}
-	f, err := cachefile.Create(dir, "made-", repo, cachefile.IOContext{}, table)
+	f, err := cachefile.Create(dir, "made-", repo, localfs.IOContext{}, table)
 	require.NoError(t, err)
 	require.NoError(t, f.Update("test", func(tx *bolt.Tx) error {
 		return cachefile.Bucket(tx, "things").Put([]byte("k"), []byte("v"))
@@ -39,7 +40,7 @@ func TestCreatedFilesAreRead(t *testing.T) {
 	require.NoError(t, f.Finish())
 	require.NoError(t, f.Close())
 	for range 2 {
-		r, err := cachefile.OpenRead(f.Path(), repo, cachefile.IOContext{}, nil, table)
+		r, err := cachefile.OpenRead(f.Path(), repo, localfs.IOContext{}, nil, table)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, r.Close()) }()
 		require.True(t, r.Has(f.Path()))
@@ -49,12 +50,12 @@ func TestCreatedFilesAreRead(t *testing.T) {
 			return nil
 		}))
 	}
-	_, err = cachefile.OpenRead(f.Path(), [16]byte{9}, cachefile.IOContext{}, nil, table)
+	_, err = cachefile.OpenRead(f.Path(), [16]byte{9}, localfs.IOContext{}, nil, table)
 	require.ErrorIs(t, err, cachefile.ErrDamaged)
 	require.ErrorContains(t, err, "another repository")
-	_, err = cachefile.OpenRead(f.Path(), repo, cachefile.IOContext{}, nil, cachefile.Table{Buckets: []string{"more"}})
+	_, err = cachefile.OpenRead(f.Path(), repo, localfs.IOContext{}, nil, cachefile.Table{Buckets: []string{"more"}})
 	require.ErrorIs(t, err, cachefile.ErrDamaged)
-	_, err = cachefile.OpenRead(filepath.Join(dir, "none"), repo, cachefile.IOContext{}, nil, table)
+	_, err = cachefile.OpenRead(filepath.Join(dir, "none"), repo, localfs.IOContext{}, nil, table)
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.FileExists(t, f.Path())
 }
@@ -62,7 +63,7 @@ func TestCreatedFilesAreRead(t *testing.T) {
 func TestForeignFilesAreReplaced(t *testing.T) {
 	dir := t.TempDir()
 	other := filepath.Join(dir, "other.db")
-	f, err := cachefile.Open(other, [16]byte{9}, cachefile.IOContext{}, tables()...)
+	f, err := cachefile.Open(other, [16]byte{9}, localfs.IOContext{}, tables()...)
 	require.NoError(t, err)
 	c := newUser(f)
 	require.NoError(t, c.Close())
@@ -88,11 +89,11 @@ func TestForeignFilesAreReplaced(t *testing.T) {
 
 func TestOpenErrorsOfTheSystemKeepTheFile(t *testing.T) {
 	dir := t.TempDir()
-	_, err := cachefile.Open(dir, repo, cachefile.IOContext{}, tables()...) // a folder
+	_, err := cachefile.Open(dir, repo, localfs.IOContext{}, tables()...) // a folder
 	require.Error(t, err)
 	require.DirExists(t, dir)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
-	_, err = cachefile.Open(filepath.Join(dir, "file", "cache.db"), repo, cachefile.IOContext{}, tables()...)
+	_, err = cachefile.Open(filepath.Join(dir, "file", "cache.db"), repo, localfs.IOContext{}, tables()...)
 	require.Error(t, err)
 }
 

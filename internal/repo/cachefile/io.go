@@ -1,63 +1,14 @@
 package cachefile
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
-	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
 )
-
-// IOContext admits the I/O on the device of a cache. Each write transaction is one gate operation, begun before any
-// lock of the file is taken, because a B+tree update cannot be divided. The operation ends with the number of bytes
-// written. Reads of the mapping are page faults and pass no gate.
-//
-// Temporary files need no durability, but under a yielding policy they are flushed as they are written. Otherwise the
-// kernel would write them back seconds later, when the I/O can no longer be attributed to this run.
-type IOContext struct {
-	Ctx  context.Context // nothing is written after it ends, until Close; nil: it never ends
-	Pass *iopolicy.Pass  // of the device; nil: all I/O is admitted at once
-}
-
-// do runs call as one operation. call returns the number of bytes moved.
-func (d IOContext) do(op iopolicy.Op, call func(maxIO int) (int, error)) (int, error) {
-	ctx := d.Ctx
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	grant, err := d.Pass.Begin(ctx, op)
-	if err != nil {
-		return 0, fmt.Errorf("%w: %w", ErrStopped, err)
-	}
-	n, err := call(grant.Max)
-	grant.End(n)
-	return n, err
-}
-
-// Metadata runs an operation on names.
-func (d IOContext) Metadata(call func() error) error {
-	_, err := d.do(iopolicy.Op{Kind: iopolicy.Metadata}, func(int) (int, error) { return 0, call() })
-	return err
-}
-
-// flush writes n bytes of f from off on to the device; n is 0 for the whole file. Without a yielding policy it does
-// nothing.
-func (d IOContext) flush(f *os.File, off, n int64, wait bool) error {
-	client := d.Pass.Client()
-	if client == nil || client.Policy().Tier() == 0 {
-		return nil
-	}
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var flushErr error
-	err = raw.Control(func(fd uintptr) { flushErr = pages.Push(int(fd), off, n, wait) })
-	return errors.Join(err, flushErr)
-}
 
 // cut returns the part of p that one operation may move.
 func cut(p []byte, maxIO int) []byte {
@@ -67,16 +18,18 @@ func cut(p []byte, maxIO int) []byte {
 	return p
 }
 
-// TempFile is a file without a name. It disappears when it is closed or the process ends.
+// TempFile is a file without a name. It disappears when it is closed or the process ends. It needs no durability, but
+// under a yielding policy it is flushed as it is written. Otherwise the kernel would write it back seconds later, when
+// the I/O can no longer be attributed to this run.
 type TempFile struct {
-	io IOContext
+	io localfs.IOContext
 	f  *os.File
 }
 
 // OpenTempFile creates an empty file in folder dir, which is created if it is missing.
-func OpenTempFile(dir string, io IOContext) (*TempFile, error) {
+func OpenTempFile(dir string, io localfs.IOContext) (*TempFile, error) {
 	var f *os.File
-	err := io.Metadata(func() (err error) {
+	err := io.Names(func() (err error) {
 		if err = os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
@@ -98,7 +51,7 @@ func OpenTempFile(dir string, io IOContext) (*TempFile, error) {
 func (t *TempFile) ReadAt(p []byte, off int64) (done int, err error) {
 	for done < len(p) && err == nil {
 		n := 0
-		n, err = t.io.do(iopolicy.Op{Kind: iopolicy.Read, Bytes: len(p) - done}, func(maxIO int) (int, error) {
+		n, err = t.io.Do(iopolicy.Op{Kind: iopolicy.Read, Bytes: len(p) - done}, func(maxIO int) (int, error) {
 			return t.f.ReadAt(cut(p[done:], maxIO), off+int64(done))
 		})
 		done += n
@@ -110,10 +63,10 @@ func (t *TempFile) ReadAt(p []byte, off int64) (done int, err error) {
 func (t *TempFile) WriteAt(p []byte, off int64) (done int, err error) {
 	for done < len(p) && err == nil {
 		n := 0
-		n, err = t.io.do(iopolicy.Op{Kind: iopolicy.Write, Bytes: len(p) - done}, func(maxIO int) (int, error) {
+		n, err = t.io.Do(iopolicy.Op{Kind: iopolicy.Write, Bytes: len(p) - done}, func(maxIO int) (int, error) {
 			n, err := t.f.WriteAt(cut(p[done:], maxIO), off+int64(done))
 			if err == nil {
-				err = t.io.flush(t.f, off+int64(done), int64(n), maxIO > 0)
+				err = t.io.Push(t.f, off+int64(done), int64(n), maxIO > 0)
 			}
 			return n, err
 		})
@@ -124,7 +77,7 @@ func (t *TempFile) WriteAt(p []byte, off int64) (done int, err error) {
 
 // Reading runs read as one gate operation. Inside it, and inside File.Update, Raw is read.
 func (t *TempFile) Reading(read func() error) error {
-	_, err := t.io.do(iopolicy.Op{Kind: iopolicy.Read}, func(int) (int, error) { return 0, read() })
+	_, err := t.io.Do(iopolicy.Op{Kind: iopolicy.Read}, func(int) (int, error) { return 0, read() })
 	return err
 }
 
@@ -145,7 +98,7 @@ func (f *File) Prefetch() {
 	}
 	buf := make([]byte, min(prefetchPiece, st.Size()))
 	for at := int64(0); at < st.Size(); {
-		n, err := f.io.do(iopolicy.Op{Kind: iopolicy.Read, Bytes: len(buf)}, func(maxIO int) (int, error) {
+		n, err := f.io.Do(iopolicy.Op{Kind: iopolicy.Read, Bytes: len(buf)}, func(maxIO int) (int, error) {
 			n, err := f.file.ReadAt(cut(buf, maxIO), at)
 			if n > 0 && errors.Is(err, io.EOF) {
 				err = nil

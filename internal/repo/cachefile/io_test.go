@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
@@ -25,7 +26,7 @@ func TestTransactionsPassTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := newGate()
 		f, err := cachefile.Open(filepath.Join(t.TempDir(), "cache.db"), repo,
-			cachefile.IOContext{Ctx: t.Context(), Pass: passOf(gate)}, tables()...)
+			localfs.IOContext{Ctx: t.Context(), Pass: passOf(gate)}, tables()...)
 		require.NoError(t, err)
 		c := newUser(f)
 		defer func() { require.NoError(t, c.Close()) }()
@@ -55,7 +56,7 @@ func TestPrefetchPassesTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := newGate()
 		f, err := cachefile.Open(filepath.Join(t.TempDir(), "cache.db"), repo,
-			cachefile.IOContext{Ctx: t.Context(), Pass: passOf(gate)}, tables()...)
+			localfs.IOContext{Ctx: t.Context(), Pass: passOf(gate)}, tables()...)
 		require.NoError(t, err)
 		c := newUser(f)
 		defer func() { require.NoError(t, c.Close()) }()
@@ -70,7 +71,7 @@ func TestPrefetchPassesTheGate(t *testing.T) {
 
 func TestCreatedFilePassesTheGateToo(t *testing.T) {
 	gate := newGate()
-	f, err := cachefile.Create(t.TempDir(), "tmp-", repo, cachefile.IOContext{Ctx: t.Context(), Pass: passOf(gate)},
+	f, err := cachefile.Create(t.TempDir(), "tmp-", repo, localfs.IOContext{Ctx: t.Context(), Pass: passOf(gate)},
 		tables()...)
 	require.NoError(t, err)
 	before := gate.Stats().Moved.Written

@@ -14,6 +14,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -162,7 +163,7 @@ func (f *File) Update(what string, change func(tx *bolt.Tx) error) error {
 			return f.read(func(tx *bolt.Tx) error { f.mapped.release(f.db, tx); return nil })
 		})
 	})
-	if errors.Is(err, ErrStopped) {
+	if errors.Is(err, localfs.ErrStopped) {
 		err = fmt.Errorf("%s: %w", what, err)
 	}
 	return err
@@ -188,7 +189,7 @@ func (f *File) commit(certain bool, write func() error) error {
 	if f.use == writeOnce {
 		op = iopolicy.Op{Kind: iopolicy.Write} // it is flushed at its end
 	}
-	_, err := f.io.do(op, func(maxIO int) (int, error) {
+	_, err := f.io.Do(op, func(maxIO int) (int, error) {
 		before, fresh := f.allocated(), f.db == nil
 		err := write()
 		n := f.allocated() - before
@@ -199,7 +200,7 @@ func (f *File) commit(certain bool, write func() error) error {
 			n += 4 * f.pageSize // the first pages of an empty file
 		}
 		if err == nil && n > 0 && f.use == writeOnce {
-			err = f.io.flush(f.file, 0, 0, maxIO > 0)
+			err = f.io.Push(f.file, 0, 0, maxIO > 0)
 		}
 		return n, err
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
@@ -33,7 +34,7 @@ func TestSpillWaitsWithoutTheLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := newGate()
 		f, err := cachefile.Open(filepath.Join(t.TempDir(), "cache.db"), repo,
-			cachefile.IOContext{Ctx: t.Context(), Pass: passOf(gate)}, tables()...)
+			localfs.IOContext{Ctx: t.Context(), Pass: passOf(gate)}, tables()...)
 		require.NoError(t, err)
 		c := New(f)
 		defer func() { require.NoError(t, c.Close()) }()
@@ -82,7 +83,7 @@ func TestCalledOffWritesChangeNothing(t *testing.T) {
 		gate := newGate()
 		path := filepath.Join(t.TempDir(), "cache.db")
 		ctx, cancel := context.WithCancel(t.Context())
-		f, err := cachefile.Open(path, repo, cachefile.IOContext{Ctx: ctx, Pass: passOf(gate)}, tables()...)
+		f, err := cachefile.Open(path, repo, localfs.IOContext{Ctx: ctx, Pass: passOf(gate)}, tables()...)
 		require.NoError(t, err)
 		c := New(f)
 		require.NoError(t, c.SetValue("first", []byte{1}))
@@ -97,18 +98,18 @@ func TestCalledOffWritesChangeNothing(t *testing.T) {
 		require.Empty(t, done)
 		cancel()
 		for range 2 {
-			require.ErrorIs(t, <-done, cachefile.ErrStopped)
+			require.ErrorIs(t, <-done, localfs.ErrStopped)
 		}
-		require.ErrorIs(t, b.Commit(format.ID{1}), cachefile.ErrStopped)
+		require.ErrorIs(t, b.Commit(format.ID{1}), localfs.ErrStopped)
 		require.NoError(t, b.Discard())
 		_, err = cachefile.Open(filepath.Join(t.TempDir(), "other.db"), repo,
-			cachefile.IOContext{Ctx: ctx, Pass: passOf(gate)}, tables()...)
-		require.ErrorIs(t, err, cachefile.ErrStopped)
+			localfs.IOContext{Ctx: ctx, Pass: passOf(gate)}, tables()...)
+		require.ErrorIs(t, err, localfs.ErrStopped)
 		require.NoError(t, c.Close())
 		// An Open that is cancelled does not take the file for one to be replaced.
-		_, err = cachefile.Open(path, repo, cachefile.IOContext{Ctx: ctx}, tables()...)
-		require.ErrorIs(t, err, cachefile.ErrStopped)
-		f, err = cachefile.Open(path, repo, cachefile.IOContext{}, tables()...)
+		_, err = cachefile.Open(path, repo, localfs.IOContext{Ctx: ctx}, tables()...)
+		require.ErrorIs(t, err, localfs.ErrStopped)
+		f, err = cachefile.Open(path, repo, localfs.IOContext{}, tables()...)
 		require.NoError(t, err)
 		c = New(f)
 		defer func() { require.NoError(t, c.Close()) }()

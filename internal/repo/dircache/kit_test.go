@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/zeebo/blake3"
 
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
@@ -18,7 +19,7 @@ func tables() []cachefile.Table { return []cachefile.Table{Table()} }
 
 func openAt(t testing.TB, path string) *Cache {
 	t.Helper()
-	f, err := cachefile.Open(path, repo, cachefile.IOContext{}, tables()...)
+	f, err := cachefile.Open(path, repo, localfs.IOContext{}, tables()...)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	return New(f)

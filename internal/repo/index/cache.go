@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
@@ -21,7 +22,7 @@ type CacheOptions struct {
 	Private bool     // nothing outlives the process
 	Repo    [16]byte // ID of the repository
 	// IO returns the I/O context of a folder; nil: all I/O is admitted.
-	IO func(dir string) cachefile.IOContext
+	IO func(dir string) localfs.IOContext
 	// MemoryBlobs bounds the cache where no disk takes it; 0: the constant MemoryBlobs.
 	MemoryBlobs int
 	// Batch is how many blobs are gathered in memory for a run; 0: 64 Ki.
@@ -84,11 +85,16 @@ const (
 	prefetchMax = 64 << 20
 )
 
+// io returns the I/O context of a folder.
+func (c *Cache) io(dir string) (d localfs.IOContext) {
+	if c.opt.IO != nil {
+		d = c.opt.IO(dir)
+	}
+	return d
+}
+
 // NewCache returns a cache. Nothing is opened or read yet.
 func NewCache(opt CacheOptions) *Cache {
-	if opt.IO == nil {
-		opt.IO = func(string) cachefile.IOContext { return cachefile.IOContext{} }
-	}
 	if opt.Notify == nil {
 		opt.Notify = func(string) {}
 	}
@@ -133,14 +139,14 @@ func (c *Cache) refresh() error {
 		return nil
 	}
 	tidy := false
-	err := c.opt.IO(c.opt.Dir).Metadata(func() (err error) { tidy, err = c.shared.prepare(); return err })
+	err := c.io(c.opt.Dir).Names(func() (err error) { tidy, err = c.shared.prepare(); return err })
 	if err == nil && !tidy {
 		tidy, err = c.relist(false)
 	}
 	if err == nil && tidy {
 		err = c.locked(func(locked bool) error { _, err := c.relist(locked); return err })
 	}
-	if err == nil || errors.Is(err, cachefile.ErrStopped) {
+	if err == nil || errors.Is(err, localfs.ErrStopped) {
 		return err
 	}
 	return c.fail("the cache cannot be used, a temporary one takes its place: %v", err)
@@ -159,7 +165,7 @@ func (c *Cache) locked(call func(locked bool) error) error {
 		if wait > 0 {
 			time.Sleep(lockWait / 10)
 		}
-		err := c.opt.IO(c.opt.Dir).Metadata(func() (err error) { lock, err = c.shared.lock(); return err })
+		err := c.io(c.opt.Dir).Names(func() (err error) { lock, err = c.shared.lock(); return err })
 		if err != nil {
 			return err
 		}
@@ -422,14 +428,14 @@ func (c *Cache) Prefetch() {
 }
 
 // Publish makes a run of what is in memory, if this process may publish one. The error is ErrLost or
-// cachefile.ErrStopped.
+// localfs.ErrStopped.
 func (c *Cache) Publish() error {
 	c.write.Lock()
 	defer c.write.Unlock()
 	if c.closed || len(c.places) == 0 || !c.places[0].named {
 		return nil
 	}
-	if err := c.store(false); errors.Is(err, ErrLost) || errors.Is(err, cachefile.ErrStopped) {
+	if err := c.store(false); errors.Is(err, ErrLost) || errors.Is(err, localfs.ErrStopped) {
 		return err
 	}
 	return nil // what is in memory stays there

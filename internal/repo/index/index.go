@@ -18,7 +18,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
@@ -31,7 +31,7 @@ type Options struct {
 	// Private makes a temporary cache for this run. It is implied if Dir is empty.
 	Private bool
 	// IO returns the I/O context of a folder; nil: all I/O is admitted.
-	IO func(dir string) cachefile.IOContext
+	IO func(dir string) localfs.IOContext
 	// MemoryBlobs bounds an index in memory, where no disk takes it; 0: the constant MemoryBlobs.
 	MemoryBlobs int
 	// Notify receives notes for the user that are not errors; may be nil.
@@ -70,9 +70,6 @@ type Index struct {
 func New(st store.Store, keys *seal.Keys, repo [16]byte, opt Options) *Index {
 	if opt.Notify == nil {
 		opt.Notify = func(string) {}
-	}
-	if opt.IO == nil {
-		opt.IO = func(string) cachefile.IOContext { return cachefile.IOContext{} }
 	}
 	x := &Index{st: st, keys: keys, repo: repo, opt: opt}
 	x.cache = x.newCache(opt.Private)
@@ -248,7 +245,7 @@ func (x *Index) SetUnfinished(on bool) {
 		return
 	}
 	path := filepath.Join(x.opt.Dir, unfinishedName)
-	_ = x.opt.IO(x.opt.Dir).Metadata(func() error {
+	_ = x.cache.io(x.opt.Dir).Names(func() error {
 		if !on {
 			return os.Remove(path)
 		}

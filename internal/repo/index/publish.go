@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 )
 
@@ -26,7 +27,7 @@ func (c *Cache) relist(locked bool) (untidy bool, err error) {
 		if errors.Is(err, fs.ErrNotExist) && !locked && try < tries {
 			continue
 		}
-		if err != nil && (errors.Is(err, cachefile.ErrStopped) || !locked && errors.Is(err, fs.ErrNotExist)) {
+		if err != nil && (errors.Is(err, localfs.ErrStopped) || !locked && errors.Is(err, fs.ErrNotExist)) {
 			return false, err
 		}
 		untidy = err != nil
@@ -118,7 +119,7 @@ func (c *Cache) replace(next, gone []*run, memory *memory) {
 // spill makes a run of a full memory, at the first place that takes it. Where none does, memory stays.
 func (c *Cache) spill() error {
 	for len(c.places) > 0 {
-		if err := c.store(true); err == nil || errors.Is(err, ErrLost) || errors.Is(err, cachefile.ErrStopped) {
+		if err := c.store(true); err == nil || errors.Is(err, ErrLost) || errors.Is(err, localfs.ErrStopped) {
 			return err
 		}
 	}
@@ -157,7 +158,7 @@ func (c *Cache) store(must bool) error {
 			return add()
 		})
 	}
-	if err == nil || errors.Is(err, ErrLost) || errors.Is(err, cachefile.ErrStopped) {
+	if err == nil || errors.Is(err, ErrLost) || errors.Is(err, localfs.ErrStopped) {
 		return err
 	}
 	if failed := c.fail("the local cache in %s cannot be written: this run continues, but saves nothing to it; free "+
@@ -203,7 +204,7 @@ func (c *Cache) add(at place, content *content) error {
 
 // writeRun writes a run and opens it: under its name, or without one.
 func (c *Cache) writeRun(at place, s span, content *content) (*run, error) {
-	io := c.opt.IO(at.dir)
+	io := c.io(at.dir)
 	f, err := content.write(at.dir, c.opt.Repo, io, at.named)
 	if f == nil {
 		return nil, err
@@ -221,7 +222,7 @@ func (c *Cache) writeRun(at place, s span, content *content) (*run, error) {
 	}
 	path := c.shared.path(s)
 	if err = errors.Join(err, f.Close()); err == nil {
-		err = io.Metadata(func() error { return os.Rename(f.Path(), path) })
+		err = io.Names(func() error { return os.Rename(f.Path(), path) })
 	}
 	if err != nil {
 		_ = os.Remove(f.Path())
@@ -262,7 +263,7 @@ func (c *Cache) mergeRuns(at place) error {
 			return c.drop(damaged.run, damaged.err)
 		}
 		if err != nil {
-			c.noMerge = !errors.Is(err, cachefile.ErrStopped)
+			c.noMerge = !errors.Is(err, localfs.ErrStopped)
 			return nil
 		}
 		gone := slices.Clone(old)
@@ -306,7 +307,7 @@ func mergeable(runs []*run) int {
 // check drops a run that could not be read, and returns ErrLost then.
 func (c *Cache) check(err error) error {
 	damaged := (*damagedRun)(nil)
-	if !errors.As(err, &damaged) || errors.Is(err, cachefile.ErrStopped) {
+	if !errors.As(err, &damaged) || errors.Is(err, localfs.ErrStopped) {
 		return err
 	}
 	c.write.Lock()
@@ -352,7 +353,7 @@ func (c *Cache) cut(i int) error {
 			}
 			return nil
 		})
-		if errors.Is(err, cachefile.ErrStopped) {
+		if errors.Is(err, localfs.ErrStopped) {
 			return err
 		}
 	}

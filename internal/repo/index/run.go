@@ -115,7 +115,7 @@ func newRunReader(tx *bolt.Tx) *runReader {
 
 // openRun opens a run. The error wraps cachefile.ErrDamaged if the file is none of this repository.
 func (c *Cache) openRun(path string) (*run, error) {
-	f, err := cachefile.OpenRead(path, c.opt.Repo, c.opt.IO(c.opt.Dir), &c.mapping, runTable())
+	f, err := cachefile.OpenRead(path, c.opt.Repo, c.io(c.opt.Dir), &c.mapping, runTable())
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
@@ -122,8 +122,8 @@ func TestHelperWriter(t *testing.T) {
 	require.NoError(t, err)
 	left := new(atomic.Int64)
 	left.Store(int64(kill))
-	c := NewCache(CacheOptions{Dir: args[0], Repo: repo, Batch: 300, IO: func(string) cachefile.IOContext {
-		return cachefile.IOContext{Ctx: deadly{context.Background(), left}}
+	c := NewCache(CacheOptions{Dir: args[0], Repo: repo, Batch: 300, IO: func(string) localfs.IOContext {
+		return localfs.IOContext{Ctx: deadly{context.Background(), left}}
 	}})
 	has, err := c.Segments()
 	require.NoError(t, err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 )
 
@@ -24,16 +25,16 @@ func (x *Index) OpenTempFile(dir string) (*cachefile.TempFile, error) {
 	return temporary(x, dir, cachefile.OpenTempFile)
 }
 
-func temporary[T any](x *Index, dir string, open func(string, cachefile.IOContext) (*T, error)) (*T, error) {
+func temporary[T any](x *Index, dir string, open func(string, localfs.IOContext) (*T, error)) (*T, error) {
 	temp := os.TempDir()
 	if dir == "" {
 		dir = temp
 	}
-	made, err := open(dir, x.opt.IO(dir))
-	if err == nil || errors.Is(err, cachefile.ErrStopped) || dir == temp {
+	made, err := open(dir, x.cache.io(dir))
+	if err == nil || errors.Is(err, localfs.ErrStopped) || dir == temp {
 		return made, err
 	}
-	made, other := open(temp, x.opt.IO(temp))
+	made, other := open(temp, x.cache.io(temp))
 	if other != nil {
 		return nil, errors.Join(err, other)
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 	"github.com/tidemark-backup/tidemark/internal/repo/extsort"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -65,7 +66,7 @@ type recentPack struct {
 
 // OpenTemporary creates an empty index in folder dir, which is created if it is missing. The file disappears when it is
 // closed or the process ends.
-func OpenTemporary(dir string, io cachefile.IOContext) (*Temporary, error) {
+func OpenTemporary(dir string, io localfs.IOContext) (*Temporary, error) {
 	f, err := cachefile.OpenTempFile(dir, io)
 	if err != nil {
 		return nil, fmt.Errorf("make temporary index: %w", err)

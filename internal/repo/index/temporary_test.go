@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 )
@@ -16,7 +16,7 @@ import (
 // counts, and the pack is found from the number.
 func TestNumbersOfBlobs(t *testing.T) {
 	dir := t.TempDir()
-	x, err := OpenTemporary(dir, cachefile.IOContext{})
+	x, err := OpenTemporary(dir, localfs.IOContext{})
 	require.NoError(t, err)
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
@@ -69,7 +69,7 @@ func TestNumbersOfBlobs(t *testing.T) {
 }
 
 func TestTooManyBlobs(t *testing.T) {
-	x, err := OpenTemporary(t.TempDir(), cachefile.IOContext{})
+	x, err := OpenTemporary(t.TempDir(), localfs.IOContext{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, x.Close()) }()
 	seg, _ := segment(1, []int{1, 2, 3})

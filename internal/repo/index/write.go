@@ -12,6 +12,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
@@ -69,7 +70,7 @@ type runWriter struct {
 }
 
 // write writes a run into folder dir: under a temporary name and flushed if it is to be kept, and else without a name.
-func (c *content) write(dir string, repo [16]byte, io cachefile.IOContext, keep bool) (f *cachefile.File, err error) {
+func (c *content) write(dir string, repo [16]byte, io localfs.IOContext, keep bool) (f *cachefile.File, err error) {
 	f, err = cachefile.Create(dir, tempPrefix, repo, io, runTable())
 	if err != nil {
 		return nil, err

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
@@ -18,7 +18,7 @@ import (
 func emptyIndex(t testing.TB, ranks int) *Index {
 	t.Helper()
 	dir := t.TempDir()
-	x := NewIndex(func() (*blobindex.Temporary, error) { return blobindex.OpenTemporary(dir, cachefile.IOContext{}) },
+	x := NewIndex(func() (*blobindex.Temporary, error) { return blobindex.OpenTemporary(dir, localfs.IOContext{}) },
 		ranks)
 	t.Cleanup(func() { require.NoError(t, x.Close()) })
 	return x

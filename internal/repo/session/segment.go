@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
@@ -60,11 +60,11 @@ func (g *segment) restore(packs []index.Pack) {
 
 // writeSegment stores an index segment for packs that are on the target, and only then ends the claims on their blobs.
 // If it fails, the packs are queued again, and the end of the session makes a last attempt. The error
-// cachefile.ErrStopped means that the segment is on the target, but the run was interrupted before the local cache
+// localfs.ErrStopped means that the segment is on the target, but the run was interrupted before the local cache
 // could merge it.
 func (s *Session) writeSegment(ctx context.Context, packs []index.Pack) (err error) {
 	defer func() {
-		if err != nil && !errors.Is(err, cachefile.ErrStopped) {
+		if err != nil && !errors.Is(err, localfs.ErrStopped) {
 			s.seg.restore(packs)
 		}
 	}()

@@ -18,7 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
@@ -236,7 +236,7 @@ func (s *Session) end(failed error) error {
 	unused := failed != nil && s.opt.Task == PruneTask
 	if batch := s.seg.take(); len(batch) > 0 && !unused {
 		err = s.writeSegment(ctx, batch)
-		if errors.Is(err, cachefile.ErrStopped) {
+		if errors.Is(err, localfs.ErrStopped) {
 			err = nil // the next run merges the segment
 		} else if err != nil { // a failed session reports the first failure
 			s.remember(batch)

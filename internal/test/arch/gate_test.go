@@ -24,9 +24,10 @@ type guardedPackage struct {
 func guardedPackages() []guardedPackage {
 	return []guardedPackage{
 		{
-			"internal/localfs", []string{"begin", "beginMany"}, []string{"do", "change", "setAll", "Names", "pieces"},
+			"internal/localfs", []string{"begin", "beginMany"}, []string{"do", "Do", "change", "setAll", "Names", "pieces"},
 			map[string]string{
 				"Entries: unix.Seek":        "to go back to the beginning of a directory reads nothing",
+				"Push: pages.Push":          "is part of an operation: each call of Push is looked for",
 				"BtrfsID: unix.Syscall":     "an open file system knows its name",
 				"MountedFrom: unix.Fstatfs": "an open file system knows its name",
 				"openInto: .openCached":     "opens what the kernel has in memory",
@@ -38,7 +39,7 @@ func guardedPackages() []guardedPackage {
 			"discard: unix.Unlinkat": "a temporary file is removed although ctx has ended",
 			"Scratch: os.RemoveAll":  "a temporary folder is removed although ctx has ended",
 		}},
-		{"internal/repo/cachefile", nil, []string{"do", "Metadata", "admit", "commit"}, map[string]string{
+		{"internal/repo/cachefile", nil, []string{"Do", "Names", "admit", "commit"}, map[string]string{
 			"Create: os.Remove":       "a temporary file is removed although ctx has ended",
 			"remove: os.Remove":       "a damaged cache is removed although ctx has ended",
 			"Has: os.Lstat":           "a look at the name of an open file",
@@ -81,7 +82,7 @@ func working(pkg, name string) bool {
 
 // workingMethods are those of open files and databases.
 func workingMethods() []string {
-	return []string{"Write", "WriteAt", "ReadAt", "Sync", "ReadDir", "Readdirnames", "Info", "Update"}
+	return []string{"Write", "WriteAt", "ReadAt", "Sync", "ReadDir", "Readdirnames", "Info", "Update", "Push"}
 }
 
 // reference is the mention of a function of the package, or of a call that can make a device work.
