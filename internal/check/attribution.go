@@ -98,11 +98,11 @@ func (a *attribution) loader(path string, lost *bool) tree.Load {
 		if err != nil {
 			return nil, err
 		}
-		ref, err := a.blobs.ref(&at)
+		found, err := a.blobs.found(&at)
 		if err != nil {
 			return nil, err
 		}
-		if p := a.found.Why(id, ref); p != nil && (at.Lost() || p.Kind == Pack) {
+		if p := a.found.Why(id, found); p != nil && (at.Lost() || p.Kind == Pack) {
 			blob, err := a.besides(ctx, id, &at)
 			if errors.Is(err, errLost) {
 				a.need(p, path, lost)
@@ -159,11 +159,11 @@ func (a *attribution) chunks(ctx context.Context, chunks []tree.Chunk, path stri
 		return err
 	}
 	for i := range places {
-		ref, err := a.blobs.ref(&places[i])
+		found, err := a.blobs.found(&places[i])
 		if err != nil {
 			return err
 		}
-		p := a.found.Why(a.ids[i], ref)
+		p := a.found.Why(a.ids[i], found)
 		if p == nil {
 			continue
 		}

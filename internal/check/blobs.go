@@ -62,13 +62,13 @@ func (b *blobs) add(rank int, packs []index.Pack) error {
 	return err
 }
 
-// ref returns the frame in which a blob lies, nil for nowhere.
-func (b *blobs) ref(at *reach.Place) (*frameRef, error) {
+// found returns where a blob lies, with its pack.
+func (b *blobs) found(at *reach.Place) (*blobindex.Found, error) {
 	if at.Lost() {
 		return nil, nil
 	}
 	info, err := b.index.PackOf(at)
-	return &frameRef{info.ID, at.Offset, at.Sealed}, err
+	return &blobindex.Found{Loc: at.Loc, Pack: &info}, err
 }
 
 // frameError reports that a frame cannot be read. Any other error of load reports that the frame holds other bytes than

@@ -11,17 +11,12 @@ import (
 	"sync"
 	"sync/atomic"
 
+	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/treecache"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
-
-// frameRef names the frame in which a blob lies.
-type frameRef struct {
-	Pack           format.ID
-	Offset, Sealed uint32
-}
 
 // findings collects problems from all workers, within bounds of memory, and records the progress of the check in the
 // ledger. It is safe for concurrent use.
@@ -321,19 +316,19 @@ func (b *findings) AnyLost() bool {
 }
 
 // Why returns the problem by which the blob is lost, or nil. at is its location, nil if it has none.
-func (b *findings) Why(id format.ID, at *frameRef) *Problem {
+func (b *findings) Why(id format.ID, at *blobindex.Found) *Problem {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p, ok := b.blobs[id]; ok {
 		return p
 	}
-	if at == nil {
+	if at == nil || at.Pack == nil {
 		return nil
 	}
-	if p, ok := b.packs[at.Pack]; ok && uint64(at.Offset)+uint64(at.Sealed) > p.intact {
+	if p, ok := b.packs[at.Pack.ID]; ok && uint64(at.Offset)+uint64(at.Sealed) > p.intact {
 		return p.problem
 	}
-	return b.frames[treecache.Key{Pack: at.Pack, Offset: at.Offset}]
+	return b.frames[treecache.Key{Pack: at.Pack.ID, Offset: at.Offset}]
 }
 
 // Need records that a path of a snapshot needs the object of the problem.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
@@ -35,7 +36,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	require.LessOrEqual(t, len(b.packs)+len(b.frames)+len(b.blobs), 2*MaxProblems)
 	require.LessOrEqual(t, len(b.known), MaxProblems)
 
-	p := b.Why(number(0), &frameRef{Pack: number(0), Offset: 48, Sealed: 10})
+	p := b.Why(number(0), frameAt(number(0), 48, 10))
 	require.NotNil(t, p)
 	for n := range 2 * maxHashes {
 		b.need1(p, n)
@@ -46,6 +47,10 @@ func TestMemoryIsBounded(t *testing.T) {
 
 func (b *findings) need1(p *Problem, n int) { b.Need(p, "aabbccdd", fmt.Sprint("/", n)) }
 
+func frameAt(id format.ID, offset, sealed uint32) *blobindex.Found {
+	return &blobindex.Found{Loc: blobindex.Loc{Offset: offset, Sealed: sealed}, Pack: &blobindex.PackInfo{ID: id}}
+}
+
 func TestWhy(t *testing.T) {
 	b := newRecorder()
 	require.False(t, b.AnyLost())
@@ -54,11 +59,11 @@ func TestWhy(t *testing.T) {
 	b.LoseFrame(torn, 48, errTest)
 	b.LoseBlobOf(torn, number(9), errTest)
 	require.True(t, b.AnyLost())
-	require.Nil(t, b.Why(other, &frameRef{Pack: cut, Offset: 900, Sealed: 100}), "it ends where the pack was cut")
-	require.NotNil(t, b.Why(other, &frameRef{Pack: cut, Offset: 901, Sealed: 100}))
-	require.NotNil(t, b.Why(other, &frameRef{Pack: torn, Offset: 48, Sealed: 100}))
-	require.Nil(t, b.Why(other, &frameRef{Pack: torn, Offset: 148, Sealed: 100}))
-	require.NotNil(t, b.Why(number(9), &frameRef{Pack: torn, Offset: 148, Sealed: 100}))
+	require.Nil(t, b.Why(other, frameAt(cut, 900, 100)), "it ends where the pack was cut")
+	require.NotNil(t, b.Why(other, frameAt(cut, 901, 100)))
+	require.NotNil(t, b.Why(other, frameAt(torn, 48, 100)))
+	require.Nil(t, b.Why(other, frameAt(torn, 148, 100)))
+	require.NotNil(t, b.Why(number(9), frameAt(torn, 148, 100)))
 	require.Nil(t, b.Why(other, nil))
 	res := b.Result()
 	require.Len(t, res.Problems, 2)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/reach"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -100,7 +101,7 @@ func (v *visitor) Load(ctx context.Context, id format.ID, at *reach.Place) ([]by
 		return nil, err
 	}
 	v.met(at, in.ID)
-	if v.c.found.Why(id, &frameRef{in.ID, at.Offset, at.Sealed}) != nil {
+	if v.c.found.Why(id, &blobindex.Found{Loc: at.Loc, Pack: &in}) != nil {
 		return v.c.blobs.besides(ctx, v.hasher, id, at)
 	}
 	p, err := v.c.blobs.load(ctx, v.hasher, id, in, at)

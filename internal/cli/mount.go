@@ -109,10 +109,10 @@ func (a *app) rootOf(ctx context.Context, r *repo.Repository, args []string, fil
 }
 
 // viewed returns what lists the snapshots that can be read, oldest first, and notes each one that cannot once.
-func (a *app) viewed(r *repo.Repository, filter repo.Filter) func(context.Context) ([]view.Snapshot, error) {
+func (a *app) viewed(r *repo.Repository, filter repo.Filter) func(context.Context) ([]repo.Listed, error) {
 	noted := map[format.ID]bool{}
 	var mu sync.Mutex
-	return func(ctx context.Context) (list []view.Snapshot, err error) {
+	return func(ctx context.Context) (list []repo.Listed, err error) {
 		all, err := r.Snapshots(ctx)
 		mu.Lock()
 		defer mu.Unlock()
@@ -122,10 +122,7 @@ func (a *app) viewed(r *repo.Repository, filter repo.Filter) func(context.Contex
 				noted[l.ID] = true
 				a.print.Note(fmt.Sprintf("snapshot %s cannot be read, and is left out: %v", l.ID.Short(), l.Err))
 			case l.Err == nil && filter.Match(l.Snapshot):
-				sn := l.Snapshot
-				at := sn.Time.Std()
-				list = append(list, view.Snapshot{ID: l.ID, Tree: sn.Tree, Time: at, Host: sn.Host, Tags: sn.Tags,
-					Partial: sn.Partial})
+				list = append(list, l)
 			}
 		}
 		return list, err

@@ -5,9 +5,6 @@ import (
 	"errors"
 )
 
-// anywayKey is the key of Discard in a context.
-type anywayKey struct{}
-
 // Discard removes a file; a missing one is no error. So a store that would have to look first need not.
 func Discard(ctx context.Context, st Store, name Name) error {
 	err := DeleteUnseen(ctx, st, name)
@@ -19,18 +16,15 @@ func Discard(ctx context.Context, st Store, name Name) error {
 
 // DeleteUnseen is Delete, but a missing file is ErrNotExist only where the store knows that without looking first.
 func DeleteUnseen(ctx context.Context, st Store, name Name) error {
-	return st.Delete(context.WithValue(ctx, anywayKey{}, true), name)
+	return st.Delete(context.WithValue(ctx, anyway, true), name)
 }
 
 // Anyway reports whether a removal belongs to Discard or DeleteUnseen.
-func Anyway(ctx context.Context) bool { return ctx.Value(anywayKey{}) != nil }
-
-// passingKey is the key of Passing in a context.
-type passingKey struct{}
+func Anyway(ctx context.Context) bool { return ctx.Value(anyway) != nil }
 
 // Passing returns a context in which PutNew takes a name for a moment: the caller removes the file next. It need not be
 // durable, nor read back. That one of several callers gets the name holds as ever.
-func Passing(ctx context.Context) context.Context { return context.WithValue(ctx, passingKey{}, true) }
+func Passing(ctx context.Context) context.Context { return context.WithValue(ctx, passing, true) }
 
 // IsPassing reports whether ctx is of Passing.
-func IsPassing(ctx context.Context) bool { return ctx.Value(passingKey{}) != nil }
+func IsPassing(ctx context.Context) bool { return ctx.Value(passing) != nil }

@@ -20,18 +20,15 @@ type Pacer interface {
 	Moved(ctx context.Context, d Direction, n int) error
 }
 
-// pacerKey is the key of the Pacer in a context.
-type pacerKey struct{}
-
 // WithPacer returns a context whose operations are paced by p. A store that moves a file in pieces passes each of them
 // to Paced; for other stores the caller does so after the operation.
 func WithPacer(ctx context.Context, p Pacer) context.Context {
-	return context.WithValue(ctx, pacerKey{}, p)
+	return context.WithValue(ctx, pacer, p)
 }
 
 // PieceOf returns the smaller of most and the piece of the pacer of ctx.
 func PieceOf(ctx context.Context, d Direction, most int) int {
-	if p, ok := ctx.Value(pacerKey{}).(Pacer); ok {
+	if p, ok := ctx.Value(pacer).(Pacer); ok {
 		if piece := p.Piece(d); piece > 0 {
 			return min(piece, most)
 		}
@@ -41,7 +38,7 @@ func PieceOf(ctx context.Context, d Direction, most int) int {
 
 // Paced passes n moved bytes to the pacer of ctx, which may sleep. It is called outside the I/O gate.
 func Paced(ctx context.Context, d Direction, n int) error {
-	if p, ok := ctx.Value(pacerKey{}).(Pacer); ok && n > 0 {
+	if p, ok := ctx.Value(pacer).(Pacer); ok && n > 0 {
 		return p.Moved(ctx, d, n)
 	}
 	return nil

@@ -81,6 +81,19 @@ type Exclusive interface {
 	Fence(ctx context.Context, name Name) error
 }
 
+// contextKey is the key of a value that this package puts into a context.
+type contextKey uint8
+
+// The keys, by the function that sets the value.
+const (
+	anyway contextKey = iota // Discard, DeleteUnseen
+	passing
+	intoReserve
+	reportMisplaced
+	secondLook
+	pacer
+)
+
 // find returns what has the methods of T: st, or the nearest of the stores that it decorates. A decorator has a method
 // Inner() Store.
 func find[T any](st Store) (found T, ok bool) {

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -17,19 +17,10 @@ const Fresh = 30 * time.Second
 // nameLayout names a snapshot by its time here. It has no colon, which other programs take for the end of a host name.
 const nameLayout = "2006-01-02_15-04-05"
 
-// Snapshot is a snapshot of the listing.
-type Snapshot struct {
-	ID, Tree format.ID
-	Time     time.Time
-	Host     string
-	Tags     []string
-	Partial  bool // not the latest one while there is another
-}
-
 // Repository is the tree of all snapshots: the link latest, and the folders snapshots, hosts and tags.
 type Repository struct {
 	trees *Trees
-	list  func(context.Context) ([]Snapshot, error)
+	list  func(context.Context) ([]repo.Listed, error)
 	now   func() time.Time
 
 	mu      sync.Mutex
@@ -37,9 +28,9 @@ type Repository struct {
 	folders map[string]*names // by path; "" is the root
 }
 
-// NewRepository returns the tree of the snapshots that list returns, oldest first. list is called when something looks
-// at the tree and the last listing is older than Fresh by the clock now.
-func NewRepository(from Reader, list func(context.Context) ([]Snapshot, error), now func() time.Time) *Repository {
+// NewRepository returns the tree of the snapshots that list returns, oldest first and all of them readable. list is
+// called when something looks at the tree and the last listing is older than Fresh by the clock now.
+func NewRepository(from Reader, list func(context.Context) ([]repo.Listed, error), now func() time.Time) *Repository {
 	r := &Repository{trees: NewTrees(from), list: list, now: now, folders: make(map[string]*names)}
 	r.folder("")
 	return r
@@ -132,7 +123,7 @@ func (r *Repository) refresh(ctx context.Context) error {
 }
 
 // arrange makes the names of a listing.
-func (r *Repository) arrange(all []Snapshot) {
+func (r *Repository) arrange(all []repo.Listed) {
 	whole := map[string]bool{} // groups whose latest is a whole one
 	wanted := map[string]map[string]Entry{"": {}, "snapshots": {}, "hosts": {}, "tags": {}}
 	link := func(in, name, target string) {
@@ -142,15 +133,15 @@ func (r *Repository) arrange(all []Snapshot) {
 		wanted[in][name] = Entry{Node: &tree.Node{Type: tree.Symlink, Mode: 0o777, Links: 1, Target: target,
 			Size: uint64(len(target))}}
 	}
-	for _, s := range all {
-		name := s.Time.Local().Format(nameLayout)
+	for _, l := range all {
+		s := l.Snapshot
+		name := s.Time.Std().Local().Format(nameLayout)
 		if _, taken := wanted["snapshots"][name]; taken {
-			name += "_" + s.ID.Short()
+			name += "_" + l.ID.Short()
 		}
 		root := directory("")
-		root.Subtree, root.ModTime = s.Tree, tree.TimeOf(s.Time)
-		root.Changed = root.ModTime
-		wanted["snapshots"][name] = r.trees.Root(s.ID, root)
+		root.Subtree, root.ModTime, root.Changed = s.Tree, s.Time, s.Time
+		wanted["snapshots"][name] = r.trees.Root(l.ID, root)
 		groups := []string{"", "hosts/" + plain(s.Host)}
 		for _, tag := range s.Tags {
 			groups = append(groups, "tags/"+plain(tag))

@@ -8,8 +8,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/view"
 	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
 type noBlobs struct{}
@@ -20,20 +23,21 @@ func (noBlobs) LoadBlob(context.Context, format.ID) ([]byte, error) {
 
 // listing is what a repository lists, and how often it was asked.
 type listing struct {
-	snapshots []view.Snapshot
+	snapshots []repo.Listed
 	err       error
 	asked     int
 	now       time.Time
 }
 
-func (l *listing) list(context.Context) ([]view.Snapshot, error) {
+func (l *listing) list(context.Context) ([]repo.Listed, error) {
 	l.asked++
 	return l.snapshots, l.err
 }
 
 func (l *listing) add(host string, second int, partial bool, tags ...string) {
-	l.snapshots = append(l.snapshots, view.Snapshot{ID: format.ID{byte(len(l.snapshots) + 1)}, Host: host, Tags: tags,
-		Partial: partial, Time: time.Date(2026, 11, 28, 5, 49, second, 0, time.Local)})
+	l.snapshots = append(l.snapshots, repo.Listed{ID: format.ID{byte(len(l.snapshots) + 1)},
+		Snapshot: &snapshot.Snapshot{Host: host, Tags: tags, Partial: partial,
+			Time: tree.TimeOf(time.Date(2026, 11, 28, 5, 49, second, 0, time.Local))}})
 }
 
 func names(t *testing.T, root view.Entry, path ...string) (found []string) {

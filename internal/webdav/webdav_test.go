@@ -52,14 +52,7 @@ func serve(t *testing.T, files map[string]string) *client {
 	r, err := repo.Open(t.Context(), e.Store, e.Open)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
-	list := func(ctx context.Context) (list []view.Snapshot, err error) {
-		all, err := r.Snapshots(ctx)
-		for _, l := range all {
-			list = append(list, view.Snapshot{ID: l.ID, Tree: l.Snapshot.Tree, Time: time.Unix(l.Snapshot.Time.Sec, 0)})
-		}
-		return list, err
-	}
-	root := view.NewRepository(r, list, time.Now).Root()
+	root := view.NewRepository(r, r.Snapshots, time.Now).Root()
 	var loaded atomic.Int64
 	server := httptest.NewServer(webdav.Handler(root, counted{r, &loaded}, "right", func(path string, err error) {
 		t.Errorf("%s: %v", path, err)

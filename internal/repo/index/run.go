@@ -94,6 +94,7 @@ type run struct {
 	recent    []atomic.Pointer[numbered] // packs by number modulo the length
 }
 
+// numbered is a pack that was looked up lately.
 type numbered struct {
 	number uint32
 	info   PackInfo

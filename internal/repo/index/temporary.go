@@ -41,8 +41,8 @@ const (
 // concurrent use.
 type Temporary struct {
 	file  tempFile
-	packs []packSpan // ascending
-	last  [recentPacks]atomic.Pointer[recentPack]
+	packs []packSpan                            // ascending
+	last  [recentPacks]atomic.Pointer[numbered] // packs by their place in packs modulo the length
 	list  *blockList
 }
 
@@ -57,11 +57,6 @@ type Numbered struct {
 type packSpan struct {
 	first uint64
 	info  int64 // offset of the encoded PackInfo in the file
-}
-
-type recentPack struct {
-	span int
-	info PackInfo
 }
 
 // OpenTemporary creates an empty index in folder dir, which is created if it is missing. The file disappears when it is
@@ -133,7 +128,7 @@ func (x *Temporary) PackOf(number uint32) (PackInfo, error) {
 		return PackInfo{}, fmt.Errorf("blob number %d: %w", number, errNoPack)
 	}
 	slot := &x.last[i%recentPacks]
-	if had := slot.Load(); had != nil && had.span == i {
+	if had := slot.Load(); had != nil && had.number == uint32(i) {
 		return had.info, nil
 	}
 	var p [packSize]byte
@@ -141,7 +136,7 @@ func (x *Temporary) PackOf(number uint32) (PackInfo, error) {
 		return PackInfo{}, fmt.Errorf("read temporary index: %w", err)
 	}
 	info := parsePack(p[:])
-	slot.Store(&recentPack{i, info})
+	slot.Store(&numbered{uint32(i), info})
 	return info, nil
 }
 

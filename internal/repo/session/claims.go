@@ -16,20 +16,6 @@ type question struct {
 	found []index.Found
 }
 
-type questions struct{ free sync.Pool }
-
-func (q *questions) get() *question {
-	if had, ok := q.free.Get().(*question); ok {
-		return had
-	}
-	return &question{}
-}
-
-func (q *questions) put(used *question) {
-	used.ask, used.at, used.found = used.ask[:0], used.at[:0], used.found[:0]
-	q.free.Put(used)
-}
-
 // claimShards spreads the claims over locks: far more than workers, so that two workers rarely contend.
 const claimShards = 64
 

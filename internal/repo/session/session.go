@@ -91,7 +91,7 @@ type Session struct {
 	compressors    compressors
 	uploads        *uploadSlots  // one per upload under way
 	blocked        tune.WaitTime // callers of FrameWriters
-	asks           questions     // buffers of Claim
+	asks           sync.Pool     // of *question
 	failure        atomic.Pointer[failure]
 	totals         totals
 	named          atomic.Int64 // packs of the index; -1: unknown
@@ -292,8 +292,12 @@ func (s *Session) Claim(ids []format.ID, fresh []bool) error {
 	}
 	// First claim, then look up: a blob is always in the claims or in the index, because its claim is dropped only
 	// after the index has it. In the other order, a blob that moves in between would be stored twice.
-	q := s.asks.get()
-	defer s.asks.put(q)
+	q, ok := s.asks.Get().(*question)
+	if !ok {
+		q = &question{}
+	}
+	defer s.asks.Put(q)
+	q.ask, q.at, q.found = q.ask[:0], q.at[:0], q.found[:0]
 	for i, id := range ids {
 		if fresh[i] = s.claims.add(id); fresh[i] {
 			q.ask = append(q.ask, id)

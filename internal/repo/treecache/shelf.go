@@ -7,10 +7,9 @@ const blockSize = 4096
 
 func blocks(size int64) int64 { return (size + blockSize - 1) / blockSize * blockSize }
 
-// rank determines what may displace a frame: one whose Origin is greater.
-type rank = Origin
-
-const unused rank = 0 // not used by this run; others are Fetched (or found) and Uploaded
+// unused is the rank of a frame that this run has not used; others are Fetched (or found) and Uploaded. A frame may be
+// displaced by one whose Origin is greater than its rank.
+const unused Origin = 0
 
 // shelf is the order of the frames in memory, without the frames.
 type shelf struct {
@@ -23,7 +22,7 @@ type shelf struct {
 type entry struct {
 	key    Key
 	size   int64 // in blocks
-	rank   rank
+	rank   Origin
 	place  *list.Element // nil while the frame is being written: it is counted and cannot be evicted
 	marked bool          // seen by the current scan
 }
@@ -37,7 +36,7 @@ func newShelf() shelf {
 }
 
 // expect counts a frame that is about to be written.
-func (s *shelf) expect(k Key, size int64, r rank) {
+func (s *shelf) expect(k Key, size int64, r Origin) {
 	e := &entry{key: k, size: blocks(size), rank: r}
 	s.entries[k] = e
 	s.size += e.size
@@ -74,7 +73,7 @@ func (s *shelf) use(k Key, size int64) {
 }
 
 // upgrade reports whether the frame is already on the shelf, and records this use of it.
-func (s *shelf) upgrade(k Key, r rank) bool {
+func (s *shelf) upgrade(k Key, r Origin) bool {
 	e := s.entries[k]
 	if e != nil {
 		s.move(e, max(e.rank, r))
@@ -83,7 +82,7 @@ func (s *shelf) upgrade(k Key, r rank) bool {
 }
 
 // move makes e the most recently used of rank r.
-func (s *shelf) move(e *entry, r rank) {
+func (s *shelf) move(e *entry, r Origin) {
 	if e.place == nil {
 		e.rank = r
 		return

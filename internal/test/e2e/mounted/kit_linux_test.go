@@ -51,15 +51,7 @@ func mountFor(t *testing.T, e *kit.Engine, others bool) *mounted {
 // snapshotsAt returns the root of all snapshots. Their listing ages by the clock now.
 func snapshotsAt(now func() time.Time) func(*repo.Repository) view.Entry {
 	return func(r *repo.Repository) view.Entry {
-		list := func(ctx context.Context) (list []view.Snapshot, err error) {
-			all, err := r.Snapshots(ctx)
-			for _, l := range all {
-				list = append(list, view.Snapshot{ID: l.ID, Tree: l.Snapshot.Tree, Host: l.Snapshot.Host,
-					Time: time.Unix(l.Snapshot.Time.Sec, 0)})
-			}
-			return list, err
-		}
-		return view.NewRepository(r, list, now).Root()
+		return view.NewRepository(r, r.Snapshots, now).Root()
 	}
 }
 
