@@ -38,6 +38,18 @@ func Listing(ctx context.Context, kind Kind, list func(pass func(Info) error) er
 	}
 }
 
+// ListConfig passes on the config if there is one.
+func ListConfig(ctx context.Context, stat func(context.Context, Name) (Info, error), pass func(Info) error) error {
+	info, err := stat(ctx, Name{Kind: Config})
+	if errors.Is(err, ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return pass(info)
+}
+
 // FolderLister lists the files of a store with folders.
 type FolderLister struct {
 	Stat func(ctx context.Context, name Name) (Info, error)
@@ -57,14 +69,7 @@ type FolderLister struct {
 func (f *FolderLister) List(ctx context.Context, kind Kind, pass func(Info) error) error {
 	switch kind {
 	case Config:
-		info, err := f.Stat(ctx, Name{Kind: kind})
-		if errors.Is(err, ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		return pass(info)
+		return ListConfig(ctx, f.Stat, pass)
 	case Pack:
 		return f.packs(ctx, pass)
 	case Lease:

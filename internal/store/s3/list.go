@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,24 +38,17 @@ const (
 // List yields the objects of a kind, 1,000 for each request. A list that has begun goes on after the last key when the
 // server is back. From 2,000 objects on it sends up to 40 requests at the same time.
 func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info, error] {
-	return func(yield func(store.Info, error) bool) {
-		fail := func(err error) { yield(store.Info{}, fmt.Errorf("list %s: %w", kind, err)) }
-		switch {
-		case !kind.Valid():
-			fail(store.ErrName)
-		case kind == store.Config:
-			info, err := s.Stat(ctx, store.Name{Kind: kind})
-			if !errors.Is(err, store.ErrNotExist) {
-				yield(info, err)
-			}
-		default:
-			l := &listing{Store: s, kinds: []store.Kind{kind}}
-			l.yield = func(info store.Info) bool { return yield(info, nil) }
-			if err := l.run(ctx, s.folder(kind.Folder())); err != nil {
-				fail(err)
-			}
+	return store.Listing(ctx, kind, func(pass func(store.Info) error) error {
+		if kind == store.Config {
+			return store.ListConfig(ctx, s.Stat, pass)
 		}
-	}
+		var ended error
+		l := &listing{Store: s, kinds: []store.Kind{kind}, yield: func(info store.Info) bool {
+			ended = pass(info)
+			return ended == nil
+		}}
+		return cmp.Or(l.run(ctx, s.folder(kind.Folder())), ended)
+	})
 }
 
 // Together lists kinds with one request for each 1,000 objects of the folders from that of the first kind to that of

@@ -142,48 +142,36 @@ func (p *Past) find(ctx context.Context, name store.Name) (version, error) {
 }
 
 // Get reads a range of the version in one request.
-func (p *Past) Get(ctx context.Context, name store.Name, off int64, data []byte) error {
+func (p *Past) Get(ctx context.Context, name store.Name, off int64, data []byte) (err error) {
+	defer store.Wrap(&err, "get", name)
 	v, err := p.find(ctx, name)
 	switch {
 	case err != nil || len(data) == 0:
+		return err
 	case off < 0 || off > v.info.Size-int64(len(data)):
-		err = fmt.Errorf("%w: it has %d bytes, want %d from %d", store.ErrShort, v.info.Size, len(data), off)
-	default:
-		err = p.get(ctx, name, v.id, off, data)
+		return fmt.Errorf("%w: it has %d bytes, want %d from %d", store.ErrShort, v.info.Size, len(data), off)
 	}
-	if err != nil {
-		return fmt.Errorf("get %s: %w", name, err)
-	}
-	return nil
+	return p.get(ctx, name, v.id, off, data)
 }
 
 // Stat describes the version.
-func (p *Past) Stat(ctx context.Context, name store.Name) (store.Info, error) {
+func (p *Past) Stat(ctx context.Context, name store.Name) (_ store.Info, err error) {
+	defer store.Wrap(&err, "stat", name)
 	v, err := p.find(ctx, name)
-	if err != nil {
-		return store.Info{}, fmt.Errorf("stat %s: %w", name, err)
-	}
-	return v.info, nil
+	return v.info, err
 }
 
 // List yields the versions of a kind.
 func (p *Past) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info, error] {
-	return func(yield func(store.Info, error) bool) {
-		err := store.ErrName
-		var all map[store.Name]version
-		if kind.Valid() {
-			all, err = p.versions(ctx, kind)
-		}
-		if err != nil {
-			yield(store.Info{}, fmt.Errorf("list %s: %w", kind, err))
-			return
-		}
+	return store.Listing(ctx, kind, func(pass func(store.Info) error) error {
+		all, err := p.versions(ctx, kind)
 		for _, v := range all {
-			if !yield(v.info, nil) {
-				return
+			if err == nil {
+				err = pass(v.info)
 			}
 		}
-	}
+		return err
+	})
 }
 
 // Together returns nil: each kind is listed once.
