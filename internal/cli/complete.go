@@ -31,11 +31,11 @@ func oneOf(words ...string) cobra.CompletionFunc {
 // completeOptions completes the options with a fixed choice.
 func completeOptions(c *cobra.Command, all []options.Option) {
 	for _, o := range all {
-		if o.Type.Kind != options.Choice {
+		if o.Kind != options.Choice {
 			continue
 		}
 		var words []string
-		for _, choice := range o.Type.Choices {
+		for _, choice := range o.Choices {
 			word, _, _ := strings.Cut(choice, " ") // the rest are synonyms
 			words = append(words, word)
 		}

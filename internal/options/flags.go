@@ -16,7 +16,7 @@ func Register(flags *pflag.FlagSet, groups ...Group) (added []Option) {
 		}
 		f := flags.VarPF(&flagValue{option: o}, o.Name, o.Short, o.Help)
 		f.Hidden, f.Annotations = o.Hidden, o.annotations()
-		switch o.Type.Kind {
+		switch o.Kind {
 		case Bool:
 			f.NoOptDefVal = "true"
 		case Count:
@@ -49,11 +49,11 @@ type flagValue struct {
 
 // Set checks and stores text. A list keeps all texts, others the last.
 func (v *flagValue) Set(text string) error {
-	if v.option.Type.Kind == Count && text == "+1" {
+	if v.option.Kind == Count && text == "+1" {
 		n, _ := strconv.Atoi(v.String())
 		text = strconv.Itoa(n + 1)
 	}
-	if _, err := v.option.Type.parse(text); err != nil {
+	if _, err := v.option.parse(text); err != nil {
 		return err
 	}
 	if !v.option.multiple() {
@@ -68,7 +68,7 @@ func (v *flagValue) String() string {
 	if len(v.given) > 0 {
 		return v.given[len(v.given)-1]
 	}
-	if v.option.Type.Kind == Bool && v.option.Default == "no" || v.option.Type.Kind == Count {
+	if v.option.Kind == Bool && v.option.Default == "no" || v.option.Kind == Count {
 		return "" // help shows no default
 	}
 	return v.option.Default
@@ -76,7 +76,7 @@ func (v *flagValue) String() string {
 
 // Type names the kind of value in help texts.
 func (v *flagValue) Type() string {
-	switch v.option.Type.Kind {
+	switch v.option.Kind {
 	case Path:
 		return "path"
 	case Bool:

@@ -8,27 +8,23 @@ import (
 
 // fromOptions locate and unlock the source repository of a copy.
 func fromOptions() []Option {
-	return []Option{
-		{Name: "from-repo", Group: GroupFrom, Type: Type{Kind: Path}, Own: "FROMREPOSITORY TIDEMARK_FROM_REPOSITORY",
+	return grouped(GroupFrom, 0, []Option{
+		{Name: "from-repo", Kind: Path, Own: "FROMREPOSITORY TIDEMARK_FROM_REPOSITORY",
 			Help: "repository to copy from; a folder, or an address as for repo"},
-		{Name: "from-password", Group: GroupFrom, Type: Type{Kind: String}, Barred: NotFlag | NotFile, Secret: true,
+		{Name: "from-password", Barred: NotFlag | NotFile, Secret: true,
 			Help: "passphrase of --from-repo; only from the environment"},
-		{Name: "from-password-file", Group: GroupFrom, Type: Type{Kind: Path},
-			Help: "file whose first line is the passphrase of --from-repo"},
-		{Name: "from-password-command", Group: GroupFrom, Rare: true, Type: Type{Kind: String},
+		{Name: "from-password-file", Kind: Path, Help: "file whose first line is the passphrase of --from-repo"},
+		{Name: "from-password-command", Rare: true,
 			Help: "command whose first line of output is the passphrase of --from-repo"},
-		{Name: "from-key-file", Group: GroupFrom, Rare: true, Type: Type{Kind: Path},
-			Help: "key file that opens --from-repo"},
-		{Name: "from-smb-password", Group: GroupFrom, Topic: TopicShare, Type: Type{Kind: String}, Barred: NotFlag | NotFile,
-			Secret: true,
-			Help:   "password for the server of --from-repo (default: as smb-password); only from the environment"},
-		{Name: "from-smb-password-file", Group: GroupFrom, Topic: TopicShare, Type: Type{Kind: Path},
-			Help: "file whose first line is that password"},
-		{Name: "from-smb-password-command", Group: GroupFrom, Topic: TopicShare, Rare: true, Type: Type{Kind: String},
+		{Name: "from-key-file", Kind: Path, Rare: true, Help: "key file that opens --from-repo"},
+		{Name: "from-smb-password", Topic: TopicShare, Barred: NotFlag | NotFile, Secret: true,
+			Help: "password for the server of --from-repo (default: as smb-password); only from the environment"},
+		{Name: "from-smb-password-file", Kind: Path, Topic: TopicShare, Help: "file whose first line is that password"},
+		{Name: "from-smb-password-command", Topic: TopicShare, Rare: true,
 			Help: "command whose first line of output is that password"},
-		{Name: "from-smb-credentials", Group: GroupFrom, Topic: TopicShare, Rare: true, Type: Type{Kind: Path},
+		{Name: "from-smb-credentials", Kind: Path, Topic: TopicShare, Rare: true,
 			Help: "file with lines username=, password= and domain= for that server"},
-	}
+	})
 }
 
 // fromPrefix starts the names of the options of the source repository of a copy.

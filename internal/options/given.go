@@ -34,8 +34,8 @@ func (s *Spec) Given() []Setting {
 			if one.level < lowest {
 				continue
 			}
-			text := o.Type.format(one.value)
-			if o.Type.Kind == Path && !o.location() {
+			text := o.format(one.value)
+			if o.Kind == Path && !o.location() {
 				if path, err := filepath.Abs(text); err == nil {
 					text = path
 				}

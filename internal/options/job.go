@@ -8,14 +8,14 @@ import (
 
 // metricsOptions are the options of the metrics of the service.
 func metricsOptions() []Option {
-	return []Option{
-		{Name: "metrics-file", Group: GroupNotify, Rare: true, Type: Type{Kind: Path}, Barred: NotEnv,
+	return grouped(GroupNotify, NotEnv, []Option{
+		{Name: "metrics-file", Kind: Path, Rare: true,
 			Help: "write metrics for the textfile collector of Prometheus to this file"},
-		{Name: "metrics-group", Group: GroupNotify, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
+		{Name: "metrics-group", Rare: true,
 			Help: "let this group read the file and the socket of the metrics, and no others"},
-		{Name: "metrics-listen", Group: GroupNotify, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
+		{Name: "metrics-listen", Rare: true,
 			Help: "serve metrics for Prometheus at this address, such as 127.0.0.1:9712 or unix:/run/tidemark.metrics"},
-	}
+	})
 }
 
 // jobOptions describe a job of the service. They stand in the option file, one stanza for each job; lines before the
@@ -24,109 +24,89 @@ func jobOptions() []Option { return slices.Concat(scheduleOptions(), hookOptions
 
 // scheduleOptions say when a job runs, and what it keeps and checks.
 func scheduleOptions() []Option {
-	list := Type{Kind: List}
-	return []Option{
-		{Name: "schedule", Group: GroupJob, Type: Type{Kind: String}, Barred: NotEnv,
-			Help: `when the service runs the job; hourly, "every 2h", daily, "daily 02:30", "weekly sunday 03:00", ` +
-				`monthly, the five fields of cron, or never`},
-		{Name: "jitter", Group: GroupJob, Rare: true, Type: Type{Kind: Duration}, Default: "2m", Own: "SCHEDULEJITTER",
-			Barred: NotEnv,
-			Help:   "start up to this much later, by a time that is fixed for job and machine"},
-		{Name: "quiet-hours", Group: GroupJob, Rare: true, Type: list, Barred: NotEnv,
+	return grouped(GroupJob, NotEnv, []Option{
+		{Name: "schedule",
+			Help: `when the service runs the job; hourly, "every 2h", daily, "daily 02:30", "weekly sunday 03:00", monthly, ` +
+				"the five fields of cron, or never"},
+		{Name: "jitter", Kind: Duration, Default: "2m", Rare: true, Own: "SCHEDULEJITTER",
+			Help: "start up to this much later, by a time that is fixed for job and machine"},
+		{Name: "quiet-hours", Kind: List, Rare: true,
 			Help: "start nothing in these hours and pause what runs; such as 09:00-17:30 or mon-fri 09:00-17:30"},
-		{Name: "on-battery", Group: GroupJob, Rare: true, Type: Type{Kind: String}, Default: "pause", Barred: NotEnv,
+		{Name: "on-battery", Default: "pause", Rare: true,
 			Help: "on battery: pause, run, or run down to a charge such as 50%"},
-		{Name: "on-metered", Group: GroupJob, Rare: true, Type: Type{Kind: Choice, Choices: []string{"pause", "run"}},
-			Default: "pause", Barred: NotEnv,
+		{Name: "on-metered", Kind: Choice, Choices: []string{"pause", "run"}, Default: "pause", Rare: true,
 			Help: "on a metered network, for a repository on another machine: pause or run"},
-		{Name: "on-appear", Group: GroupJob, Rare: true, Type: Type{Kind: Bool}, Default: "yes", Barred: NotEnv,
+		{Name: "on-appear", Kind: Bool, Default: "yes", Rare: true,
 			Help: "run when the disk or server of the repository returns and a run is overdue"},
-		{Name: "rotate", Group: GroupJob, Rare: true, Type: list, Barred: NotEnv,
+		{Name: "rotate", Kind: List, Rare: true,
 			Help: "a further repository: each run of the service uses the connected one whose last backup is oldest"},
-		{Name: "keep", Group: GroupJob, Type: Type{Kind: String}, Default: "all", Barred: NotEnv, Own: "KEEPSNAPSHOTS",
+		{Name: "keep", Default: "all", Own: "KEEPSNAPSHOTS",
 			Help: `snapshots to keep after each run; all, time-machine, or such as "last 3 hourly 24 daily 30 weekly 520"`},
-		{Name: "copy-to", Group: GroupJob, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
+		{Name: "copy-to", Rare: true,
 			Help: "second repository, which gets the new snapshots after each run; it has to exist"},
-		{Name: "copy-password-file", Group: GroupJob, Rare: true, Type: Type{Kind: Path}, Barred: NotEnv,
+		{Name: "copy-password-file", Kind: Path, Rare: true,
 			Help: "file whose first line is the passphrase of copy-to (default: what opens the first repository)"},
-		{Name: "copy-keep", Group: GroupJob, Rare: true, Type: Type{Kind: String}, Barred: NotEnv, Own: "COPYKEEPSNAPSHOTS",
-			Help: "snapshots to keep in copy-to (default: as keep)"},
-		{Name: "prune-every", Group: GroupJob, Rare: true, Type: Type{Kind: Duration}, Default: "24h", Barred: NotEnv,
+		{Name: "copy-keep", Rare: true, Own: "COPYKEEPSNAPSHOTS", Help: "snapshots to keep in copy-to (default: as keep)"},
+		{Name: "prune-every", Kind: Duration, Default: "24h", Rare: true,
 			Help: "free space at most so often, and only when it pays; 0: never"},
-		{Name: "check-every", Group: GroupJob, Rare: true, Type: Type{Kind: Duration}, Default: "24h", Barred: NotEnv,
+		{Name: "check-every", Kind: Duration, Default: "24h", Rare: true,
 			Help: "read back a part of the repository so often; 0: never"},
-		{Name: "check-parts", Group: GroupJob, Rare: true, Type: Type{Kind: Int, Min: 1, Max: 1000}, Default: "30",
-			Barred: NotEnv,
-			Help:   "number of checks that read back the whole repository"},
-		{Name: "drill-every", Group: GroupJob, Rare: true, Type: Type{Kind: Duration}, Default: "720h", Barred: NotEnv,
+		{Name: "check-parts", Kind: Int, Min: 1, Max: 1000, Default: "30", Rare: true,
+			Help: "number of checks that read back the whole repository"},
+		{Name: "drill-every", Kind: Duration, Default: "720h", Rare: true,
 			Help: "restore sampled files and compare them so often; 0: never"},
-	}
+	})
 }
 
 // hookOptions are the commands around a run, and its limits.
 func hookOptions() []Option {
-	return []Option{
-		{Name: "before-command", Group: GroupJob, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
-			TSM:  TSM{Also: "PRESchedulecmd"},
+	return slices.Concat(grouped(GroupJob, NotEnv, []Option{
+		{Name: "before-command", Rare: true, Also: "PRESchedulecmd",
 			Help: "command before a backup; if it fails, the backup does not start"},
-		{Name: "before-unwaited", Group: GroupJob, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
-			TSM:  TSM{Also: "PRENSchedulecmd"},
+		{Name: "before-unwaited", Rare: true, Also: "PRENSchedulecmd",
 			Help: "command that is started before that one; its end and its result do not matter"},
-		{Name: "after-command", Group: GroupJob, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
-			TSM:  TSM{Also: "POSTSchedulecmd"},
+		{Name: "after-command", Rare: true, Also: "POSTSchedulecmd",
 			Help: "command after a backup, however it ended; its failure is reported and fails the run"},
-		{Name: "after-unwaited", Group: GroupJob, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
-			TSM:  TSM{Also: "POSTNSchedulecmd"},
+		{Name: "after-unwaited", Rare: true, Also: "POSTNSchedulecmd",
 			Help: "command that is started before that one; its end and its result do not matter"},
-		{Name: "failure-command", Group: GroupJob, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
-			Help: "command after a run that failed"},
-		{Name: "hook-timeout", Group: GroupJob, Rare: true, Type: Type{Kind: Duration}, Default: "10m", Barred: NotEnv,
+		{Name: "failure-command", Rare: true, Help: "command after a run that failed"},
+		{Name: "hook-timeout", Kind: Duration, Default: "10m", Rare: true,
 			Help: "end such a command, with its children (not those of setsid), after this time"},
-		{Name: "max-run-time", Group: GroupJob, Rare: true, Type: Type{Kind: Duration}, Default: "0s", Barred: NotEnv,
+		{Name: "max-run-time", Kind: Duration, Default: "0s", Rare: true,
 			Help: "end a run that takes longer, without the time for which it waits; it has failed; 0: no limit"},
-		{Name: "stall-after", Group: GroupJob, Rare: true, Type: Type{Kind: Duration}, Default: "12h", Barred: NotEnv,
+		{Name: "stall-after", Kind: Duration, Default: "12h", Rare: true,
 			Help: "notify when a step makes no progress for this time; 0: never"},
-		{Name: "source-snapshot", Group: GroupReading, Rare: true, Default: "off",
-			Type: Type{Kind: Choice, Choices: []string{"off", "auto", "btrfs", "apfs", "hook"}},
-			Help: "read the sources from a snapshot of their file system: auto, btrfs, apfs, hook or off"},
-		{Name: "snapshot-command", Group: GroupReading, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
+	}), grouped(GroupReading, 0, []Option{
+		{Name: "source-snapshot", Kind: Choice, Choices: []string{"off", "auto", "btrfs", "apfs", "hook"}, Default: "off",
+			Rare: true, Help: "read the sources from a snapshot of their file system: auto, btrfs, apfs, hook or off"},
+		{Name: "snapshot-command", Rare: true, Barred: NotEnv,
 			Help: "command that makes a snapshot of the path in TIDEMARK_SOURCE and prints where it is mounted"},
-		{Name: "snapshot-end-command", Group: GroupReading, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
+		{Name: "snapshot-end-command", Rare: true, Barred: NotEnv,
 			Help: "command that removes the snapshot of the path in TIDEMARK_SOURCE, mounted at TIDEMARK_SNAPSHOT"},
-	}
+	}))
 }
 
 // notifyOptions say whom a job notifies.
 func notifyOptions() []Option {
-	list := Type{Kind: List}
-	return []Option{
-		{Name: "alert-after", Group: GroupNotify, Rare: true, Type: Type{Kind: Duration}, Default: "72h", Barred: NotEnv,
+	return grouped(GroupNotify, NotEnv, []Option{
+		{Name: "alert-after", Kind: Duration, Default: "72h", Rare: true,
 			Help: "notify when no backup was complete for this time, and the next is overdue by it or by 24h; 0: never"},
-		{Name: "notify-limit", Group: GroupNotify, Rare: true, Type: Type{Kind: Int, Min: 1, Max: 1000}, Default: "5",
-			Barred: NotEnv,
-			Help:   "messages a day about the same kind of event of a job; further ones wait"},
-		{Name: "notify-summary", Group: GroupNotify, Rare: true, Type: Type{Kind: Bool}, Default: "no", Barred: NotEnv,
-			Help: "notify each week of how many runs succeeded"},
-		{Name: "notify-desktop", Group: GroupNotify, Rare: true, Type: Type{Kind: Bool}, Default: "yes", Barred: NotEnv,
-			Help: "notify on the desktop, if there is one"},
-		{Name: "notify-webhook", Group: GroupNotify, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
-			Help: "URL that gets a POST request with JSON on failure and on silence"},
-		{Name: "notify-mail", Group: GroupNotify, Rare: true, Type: list, Barred: NotEnv,
-			Help: "mail address for failures and silence"},
-		{Name: "mail-server", Group: GroupNotify, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
-			Help: "SMTP server as host:port; without one, the program sendmail"},
-		{Name: "mail-from", Group: GroupNotify, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
-			Help: "sender of mails (default: user@host)"},
-		{Name: "mail-user", Group: GroupNotify, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
-			Help: "user at the SMTP server"},
-		{Name: "mail-password-file", Group: GroupNotify, Rare: true, Type: Type{Kind: Path}, Barred: NotEnv,
+		{Name: "notify-limit", Kind: Int, Min: 1, Max: 1000, Default: "5", Rare: true,
+			Help: "messages a day about the same kind of event of a job; further ones wait"},
+		{Name: "notify-summary", Kind: Bool, Default: "no", Rare: true, Help: "notify each week of how many runs succeeded"},
+		{Name: "notify-desktop", Kind: Bool, Default: "yes", Rare: true, Help: "notify on the desktop, if there is one"},
+		{Name: "notify-webhook", Rare: true, Help: "URL that gets a POST request with JSON on failure and on silence"},
+		{Name: "notify-mail", Kind: List, Rare: true, Help: "mail address for failures and silence"},
+		{Name: "mail-server", Rare: true, Help: "SMTP server as host:port; without one, the program sendmail"},
+		{Name: "mail-from", Rare: true, Help: "sender of mails (default: user@host)"},
+		{Name: "mail-user", Rare: true, Help: "user at the SMTP server"},
+		{Name: "mail-password-file", Kind: Path, Rare: true,
 			Help: "file whose first line is the password at the SMTP server"},
-		{Name: "healthcheck", Group: GroupNotify, Rare: true, Type: Type{Kind: String}, Barred: NotEnv,
+		{Name: "healthcheck", Rare: true,
 			Help: "URL that is requested when a run ends well, with /start at its start and /fail when it fails"},
-		{Name: "syslog", Group: GroupNotify, Rare: true, Default: "auto", Barred: NotEnv,
-			Type: Type{Kind: Choice, Choices: []string{"auto", "journal", "syslog", "off"}},
+		{Name: "syslog", Kind: Choice, Choices: []string{"auto", "journal", "syslog", "off"}, Default: "auto", Rare: true,
 			Help: "write the service's log to the journal or to syslog too; auto: to the journal if there is one"},
-	}
+	})
 }
 
 // Job is how the service runs a job. Durations of 0 mean never.

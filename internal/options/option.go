@@ -1,6 +1,9 @@
 package options
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Group collects options of one topic. A command registers the groups that it uses.
 type Group string
@@ -51,38 +54,37 @@ const (
 	NotEnv
 )
 
-// Type describes the values of an option.
-type Type struct {
-	Kind     Kind
-	Unit     int64    // Size: bytes that a number without suffix counts; 0 is 1
-	Min, Max int64    // Int and Size: bounds, in bytes for a size; both 0: not bounded
-	Auto     bool     // Int and Size: "auto" stands for 0
-	Choices  []string // Choice: "word" or "word synonym synonym", lower case
-}
-
-// TSM is the equivalent of an option in IBM's client.
-type TSM struct {
-	Keyword string // IBM's spelling: the capitals at its beginning are its shortest form
-	Default string // IBM's default, in option file syntax
-	Also    string // another keyword with the same meaning; without Keyword, one that comes after tidemark's
-}
-
-// Option describes one option.
+// Option describes one option and its values.
 type Option struct {
-	Name    string // of the flag, without dashes; also names the option in listings
-	Short   string // one-letter flag
-	Group   Group
-	Type    Type
-	Default string // in option syntax; "" for none
-	Help    string // one sentence, lower case, without a full stop; the short help ends before the first semicolon
-	Topic   Topic  // heading in help; empty: that of the group
-	Rare    bool   // only in the long help
-	TSM     TSM    // empty: without equivalent
-	Own     string // keyword and environment name where they do not follow from Name: "KEYWORD VARIABLE"
-	Sysctl  string // its name in the kernel of macOS, without "debug."; empty: the kernel has no such number
-	Barred  Where
-	Secret  bool
-	Hidden  bool // the flag is left out of the help of most commands
+	Name       string // of the flag, without dashes; also names the option in listings
+	Short      string // one-letter flag
+	Group      Group
+	Kind       Kind
+	Unit       int64    // Size: bytes that a number without suffix counts; 0 is 1
+	Min, Max   int64    // Int and Size: bounds, in bytes for a size; both 0: not bounded
+	Auto       bool     // Int and Size: "auto" stands for 0
+	Choices    []string // Choice: "word" or "word synonym synonym", lower case
+	Default    string   // in option syntax; "" for none
+	Help       string   // one sentence, lower case, without a full stop; the short help ends before the first semicolon
+	Topic      Topic    // heading in help; empty: that of the group
+	Rare       bool     // only in the long help
+	IBM        string   // keyword in IBM's client: the capitals at its beginning are its shortest form; "": no equivalent
+	IBMDefault string   // IBM's default, in option file syntax
+	Also       string   // another keyword with the same meaning; without IBM, one that comes after tidemark's
+	Own        string   // keyword and environment name where they do not follow from Name: "KEYWORD VARIABLE"
+	Sysctl     string   // its name in the kernel of macOS, without "debug."; empty: the kernel has no such number
+	Barred     Where
+	Secret     bool
+	Hidden     bool // the flag is left out of the help of most commands
+}
+
+// grouped sets the group of options, and bars all from some places.
+func grouped(group Group, barred Where, all []Option) []Option {
+	for i := range all {
+		all[i].Group = group
+		all[i].Barred |= barred
+	}
+	return all
 }
 
 // Keywords returns the keywords that stand for o in an option file, the usual one first: IBM's spelling, with the
@@ -97,20 +99,15 @@ func (o *Option) Keywords() []string {
 	if o.Group == GroupPolicy && strings.Contains(o.Name, "-") { // a line of 'tidemark policy show'
 		return []string{o.own(), strings.ToUpper(o.Name)}
 	}
-	if o.TSM.Keyword == "" && o.TSM.Also == "" {
-		return []string{o.own()}
+	own := o.own()
+	words := []string{own, o.Also}
+	switch {
+	case strings.EqualFold(own, o.IBM):
+		words = []string{o.IBM, o.Also}
+	case o.IBM != "":
+		words = []string{o.IBM, o.Also, own}
 	}
-	if o.TSM.Keyword == "" {
-		return []string{o.own(), o.TSM.Also}
-	}
-	words := []string{o.TSM.Keyword}
-	if o.TSM.Also != "" {
-		words = append(words, o.TSM.Also)
-	}
-	if own := o.own(); !strings.EqualFold(own, o.TSM.Keyword) {
-		words = append(words, own)
-	}
-	return words
+	return slices.DeleteFunc(words, func(word string) bool { return word == "" })
 }
 
 func (o *Option) own() string {
@@ -135,4 +132,4 @@ func (o *Option) Env() string {
 }
 
 // multiple reports whether o holds several values.
-func (o *Option) multiple() bool { return o.Type.Kind == List || o.Type.Kind == Domain }
+func (o *Option) multiple() bool { return o.Kind == List || o.Kind == Domain }

@@ -1,6 +1,7 @@
 package options
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,24 +18,21 @@ func PolicyNames() (names []string) {
 
 // policyOptions select the I/O policy.
 func policyOptions() []Option {
-	all := []Option{
-		{Name: "policy", Group: GroupPolicy, Default: "auto",
-			Type: Type{Kind: Choice, Choices: append([]string{"auto"}, PolicyNames()...)},
-			Help: "important, standard, utility, throttle or auto; " +
-				"important never yields its I/O, throttle yields to all other processes; auto is utility for the first backup of " +
-				"a source, throttle for later ones, and important for all else"},
-		{Name: "max-impact", Group: GroupPolicy, Default: "5%", Type: Type{Kind: Percent},
+	return slices.Concat(grouped(GroupPolicy, 0, []Option{
+		{Name: "policy", Kind: Choice, Choices: append([]string{"auto"}, PolicyNames()...), Default: "auto",
+			Help: "important, standard, utility, throttle or auto; important never yields its I/O, throttle yields to all " +
+				"other processes; auto is utility for the first backup of a source, throttle for later ones, and important for " +
+				"all else"},
+		{Name: "max-impact", Kind: Percent, Default: "5%",
 			Help: "how much others may be slowed; 0: one I/O per period, as in macOS"},
-		{Name: "policy-by", Group: GroupPolicy, Rare: true, Default: "tidemark",
-			Type: Type{Kind: Choice, Choices: []string{"tidemark", "kernel"}},
+		{Name: "policy-by", Kind: Choice, Choices: []string{"tidemark", "kernel"}, Default: "tidemark", Rare: true,
 			Help: "tidemark: its gates yield; kernel: that of macOS does, by its own numbers, on the efficiency cores"},
-		{Name: "medium", Group: GroupPolicy, Rare: true, Default: "auto",
-			Type: Type{Kind: Choice, Choices: []string{"auto", "ssd", "hdd", "remote", "memory"}},
+		{Name: "medium", Kind: Choice, Choices: []string{"auto", "ssd", "hdd", "remote", "memory"}, Default: "auto",
+			Rare: true,
 			Help: "medium of sources and repository: ssd, hdd, remote, or memory (never yields); auto: ask the system"},
-		{Name: "blame", Group: GroupPolicy, Rare: true, Type: Type{Kind: Bool}, Default: "no",
+		{Name: "blame", Kind: Bool, Default: "no", Rare: true,
 			Help: "find the processes that the job yields to, where the system shows them; yes: from the start of the job"},
-	}
-	return append(all, numberOptions()...)
+	}), numberOptions())
 }
 
 // numberOptions are the numbers of the policies, under their names in the macOS kernel. Package iopolicy checks their
@@ -42,14 +40,13 @@ func policyOptions() []Option {
 func numberOptions() []Option {
 	var all []Option
 	for _, number := range iopolicy.DefaultSettings().All() {
-		o := Option{Name: strings.ReplaceAll(number.Name, "_", "-"), Group: GroupPolicy, Type: Type{Kind: Int},
+		o := Option{Name: strings.ReplaceAll(number.Name, "_", "-"), Group: GroupPolicy, Kind: Int,
 			Default: number.Value, Help: number.Help, Sysctl: number.Name, Hidden: true, Rare: true}
 		switch number.Name {
 		case "lowpri_throttle_enabled":
-			o.Type, o.Default = Type{Kind: Bool}, (&Type{}).format(number.Value == "1")
+			o.Kind, o.Default = Bool, (&Option{}).format(number.Value == "1")
 		case "lowpri_throttle_max_iosize":
-			o.Type = Type{Kind: Size, Unit: 1}
-			o.Default = FormatSize(int64(iopolicy.DefaultSettings().MaxIOSize))
+			o.Kind, o.Default = Size, FormatSize(int64(iopolicy.DefaultSettings().MaxIOSize))
 		}
 		all = append(all, o)
 	}

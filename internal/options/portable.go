@@ -55,9 +55,9 @@ func Portable(content []byte, isHere func(place string) bool) string {
 		switch {
 		case o == nil:
 			line = portable(l.Keyword, l.Rest, 1)
-		case o.Type.Kind == Domain && checkDomain(l.Rest) == nil:
+		case o.Kind == Domain && checkDomain(l.Rest) == nil:
 			line = portable(l.Keyword, l.Rest, -1)
-		case o.Type.Kind != Domain && o.harmless(&l):
+		case o.Kind != Domain && o.harmless(&l):
 			line = portable(l.Keyword, l.Rest, 1)
 			if value, _ := l.Value(); slices.Contains([]string{"repo", "rotate", "copy-to"}, o.Name) && isHere(value) {
 				line = here + "\n" + indent + line
@@ -106,12 +106,12 @@ func Quote(value string) (text string, ok bool) {
 // a place, or one of an option that is known for it.
 func (o *Option) harmless(l *dsm.Line) bool {
 	value, err := l.Value()
-	if err != nil || l.Rest == "" && o.Type.Kind != Bool && o.Type.Kind != Count {
+	if err != nil || l.Rest == "" && o.Kind != Bool && o.Kind != Count {
 		return err == nil
 	}
-	switch o.Type.Kind {
+	switch o.Kind {
 	case Bool, Int, Size, Duration, Choice, Count, Percent:
-		_, err := o.Type.parse(value)
+		_, err := o.parse(value)
 		return err == nil || l.Rest == ""
 	case Path:
 		return place(value)

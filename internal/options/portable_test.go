@@ -27,7 +27,7 @@ func TestNoSecretIsPortable(t *testing.T) {
 	for _, o := range Table() {
 		for _, keyword := range o.Keywords() {
 			lines = append(lines, keyword+" /some/path "+secret, keyword+" yes "+secret, keyword+" 5 * "+secret)
-			if o.Type.Kind != List && !strings.HasPrefix(o.Name, "metrics-") && o.Group != GroupJob || o.Type.Kind == Path {
+			if o.Kind != List && !strings.HasPrefix(o.Name, "metrics-") && o.Group != GroupJob || o.Kind == Path {
 				lines = append(lines, keyword+" "+secret, keyword+" 5"+secret, keyword+` "`+secret+` x"`)
 			}
 		}

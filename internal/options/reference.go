@@ -61,13 +61,13 @@ func documentedName(o Option) string {
 // documentedMeaning returns the help of an option, IBM's default and the bounds.
 func documentedMeaning(o Option) string {
 	help := o.Help
-	if o.TSM.Default != "" && o.TSM.Default != o.Default {
-		help += "; TSM: " + o.TSM.Default
+	if o.IBMDefault != "" && o.IBMDefault != o.Default {
+		help += "; TSM: " + o.IBMDefault
 	}
-	if o.Type.Kind == List {
+	if o.Kind == List {
 		help += "; repeatable"
 	}
-	return help + strings.ReplaceAll(o.Type.bounds(), ", or auto", "")
+	return help + strings.ReplaceAll(o.bounds(), ", or auto", "")
 }
 
 const referenceHead = `# Options

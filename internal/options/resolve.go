@@ -86,12 +86,12 @@ func resolve(flags *pflag.FlagSet, env Env, read ReadFile, system string) (*Spec
 // set records a value. Of two values of one option the later one wins: sources are read in the order of their rank.
 // Lists grow.
 func (r *resolver) set(o *Option, text, origin string, from level) {
-	value, err := o.Type.parse(text)
+	value, err := o.parse(text)
 	if err != nil {
 		r.fail(origin, fmt.Errorf("%s: %w", o.Name, err))
 		return
 	}
-	if o.Type.Kind == Domain {
+	if o.Kind == Domain {
 		words, _ := rules.Words(text) // parse has checked it
 		for _, word := range words {
 			r.spec.settings[o.Name] = append(r.spec.settings[o.Name], setting{r.expanded(o, word), origin, from})
@@ -119,7 +119,7 @@ func (r *resolver) defaults() {
 		case "cache-dir":
 			text = defaultCache(r.env, r.system)
 		case "exclude-time-machine":
-			text = (&Type{}).format(r.system == "darwin")
+			text = (&Option{}).format(r.system == "darwin")
 		}
 		if text != "" {
 			r.set(o, text, "default", fromDefault)
@@ -186,7 +186,7 @@ func (r *resolver) apply(l dsm.Line) {
 	default:
 		return
 	}
-	if o.Type.Kind == Domain && l.Rest != "" {
+	if o.Kind == Domain && l.Rest != "" {
 		r.set(o, l.Rest, l.Origin, fromFile)
 		return
 	}
@@ -196,7 +196,7 @@ func (r *resolver) apply(l dsm.Line) {
 		return
 	}
 	if l.Rest == "" {
-		switch o.Type.Kind {
+		switch o.Kind {
 		case Bool: // IBM's switches stand alone: QUIET
 			text = "yes"
 		case Count:
@@ -215,7 +215,7 @@ func (r *resolver) fail(origin string, err error) {
 
 // expanded replaces "~" at the beginning of a path, or of an element of a list.
 func (r *resolver) expanded(o *Option, text string) string {
-	if kind := o.Type.Kind; kind == Path || kind == List || kind == Domain {
+	if kind := o.Kind; kind == Path || kind == List || kind == Domain {
 		return r.home(text)
 	}
 	return text
@@ -316,7 +316,7 @@ func (r *resolver) inFile(o *Option) bool {
 func (r *resolver) flags(flags *pflag.FlagSet) {
 	for i := range r.table {
 		for _, text := range given(flags, r.table[i].Name) {
-			if r.table[i].Type.Kind == Path { // patterns keep the form the shell passed
+			if r.table[i].Kind == Path { // patterns keep the form the shell passed
 				text = r.home(text)
 			}
 			r.set(&r.table[i], text, "--"+r.table[i].Name, fromFlag)

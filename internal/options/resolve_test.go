@@ -153,13 +153,13 @@ func TestPrecedenceOfEveryOption(t *testing.T) {
 		if o.Barred != 0 || o.multiple() {
 			continue
 		}
-		values, ok := samples[o.Type.Kind]
+		values, ok := samples[o.Kind]
 		switch {
-		case o.Type.Kind == Choice:
+		case o.Kind == Choice:
 			for i := range values {
-				values[i] = strings.Fields(o.Type.Choices[i%len(o.Type.Choices)])[0]
+				values[i] = strings.Fields(o.Choices[i%len(o.Choices)])[0]
 			}
-		case o.Type.Kind == Size && o.Type.Min >= mib:
+		case o.Kind == Size && o.Min >= mib:
 			values = [3]string{"33M", "34M", "35M"}
 		default:
 			require.True(t, ok, o.Name)

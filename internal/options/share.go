@@ -2,28 +2,25 @@ package options
 
 // shareOptions configure the connection to the server.
 func shareOptions() []Option {
-	return []Option{
-		{Name: "smb-password", Group: GroupShare, Type: Type{Kind: String}, Barred: NotFlag | NotFile, Secret: true,
+	return grouped(GroupShare, 0, []Option{
+		{Name: "smb-password", Barred: NotFlag | NotFile, Secret: true,
 			Help: "password for the server; only from the environment, since other users can see a command line"},
-		{Name: "smb-password-file", Group: GroupShare, Type: Type{Kind: Path},
-			Help: "file whose first line is the server's password"},
-		{Name: "smb-password-command", Group: GroupShare, Rare: true, Type: Type{Kind: String},
-			Help: "command whose first line of output is the password for the server"},
-		{Name: "smb-credentials", Group: GroupShare, Rare: true, Type: Type{Kind: Path},
+		{Name: "smb-password-file", Kind: Path, Help: "file whose first line is the server's password"},
+		{Name: "smb-password-command", Rare: true, Help: "command whose first line of output is the password for the server"},
+		{Name: "smb-credentials", Kind: Path, Rare: true,
 			Help: "file with lines username=, password= and domain=, in the format of mount.cifs"},
-		{Name: "smb-kerberos", Group: GroupShare, Rare: true, Type: Type{Kind: Bool}, Default: "no",
+		{Name: "smb-kerberos", Kind: Bool, Default: "no", Rare: true,
 			Help: "log on to the server with the Kerberos ticket in KRB5CCNAME, without a password"},
-		{Name: "smb-encrypt", Group: GroupShare, Rare: true, Type: Type{Kind: Bool}, Default: "no",
+		{Name: "smb-encrypt", Kind: Bool, Default: "no", Rare: true,
 			Help: "require encryption to the server (SMB 3); no: as the server requires"},
-		{Name: "smb-sign", Group: GroupShare, Rare: true, Default: "required",
-			Type: Type{Kind: Choice, Choices: []string{"required", "if-offered ifoffered"}},
-			Help: "signing of messages to and from the server: required (or encryption, if the server has a " +
-				"fast cipher) or if-offered (as the server requires; if neither, each file is read back in full)"},
-		{Name: "verify-writes", Group: GroupShare, Rare: true, Default: "trailer",
-			Type: Type{Kind: Choice, Choices: []string{"trailer", "full", "off"}},
+		{Name: "smb-sign", Kind: Choice, Choices: []string{"required", "if-offered ifoffered"}, Default: "required",
+			Rare: true,
+			Help: "signing of messages to and from the server: required (or encryption, if the server has a fast cipher) or " +
+				"if-offered (as the server requires; if neither, each file is read back in full)"},
+		{Name: "verify-writes", Kind: Choice, Choices: []string{"trailer", "full", "off"}, Default: "trailer", Rare: true,
 			Help: "how much of a file is read back from an SMB share before the backup relies on it: trailer (size and end), " +
 				"full or off"},
-	}
+	})
 }
 
 // Share configures the connection to the server of a share. At most one of Password, PasswordFile, PasswordCommand and

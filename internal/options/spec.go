@@ -80,7 +80,7 @@ func (s *Spec) Logs() Logs { return Logs{s.string("error-log"), s.string("sessio
 func (s *Spec) Files() []File {
 	var all []File
 	for _, o := range s.table {
-		if o.Type.Kind == Path && !o.location() && s.string(o.Name) != "" {
+		if o.Kind == Path && !o.location() && s.string(o.Name) != "" {
 			all = append(all, File{o.Name, s.string(o.Name)})
 		}
 	}
@@ -330,11 +330,11 @@ func (s *Spec) Effective() []Effective {
 
 // show formats a value without secrets.
 func (o *Option) show(value any) string {
-	text := o.Type.format(value)
+	text := o.format(value)
 	if o.Secret {
 		return Secret(text).String()
 	}
-	if o.Type.Kind == Path {
+	if o.Kind == Path {
 		return withoutPassword(text)
 	}
 	return text

@@ -32,9 +32,9 @@ func TestTableIsConsistent(t *testing.T) {
 		require.NotEmpty(t, o.Help, o.Name)
 		require.False(t, strings.HasSuffix(o.Help, "."), o.Name)
 		if o.Default != "" {
-			value, err := o.Type.parse(o.Default)
+			value, err := o.parse(o.Default)
 			require.NoError(t, err, o.Name)
-			require.Equal(t, o.Default, o.Type.format(value), "the default of %s as it is listed", o.Name)
+			require.Equal(t, o.Default, o.format(value), "the default of %s as it is listed", o.Name)
 		}
 	}
 	for _, name := range []string{"TIDEMARK_REPOSITORY", "TIDEMARK_PASSWORD", "TIDEMARK_PASSWORD_FILE", "TIDEMARK_OPTIONS",

@@ -9,32 +9,32 @@ import (
 	"time"
 )
 
-// parse reads text as a value of t: string, bool, int64 (Int, Size, Count), float64 (Percent) or time.Duration.
-func (t *Type) parse(text string) (any, error) {
-	switch t.Kind {
+// parse reads text as a value of o: string, bool, int64 (Int, Size, Count), float64 (Percent) or time.Duration.
+func (o *Option) parse(text string) (any, error) {
+	switch o.Kind {
 	case Bool:
 		return parseBool(text)
 	case Int, Count:
-		if t.Auto && strings.EqualFold(text, "auto") {
+		if o.Auto && strings.EqualFold(text, "auto") {
 			return int64(0), nil
 		}
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %q is not a whole number%s", ErrValue, text, t.bounds())
+			return nil, fmt.Errorf("%w: %q is not a whole number%s", ErrValue, text, o.bounds())
 		}
-		return n, t.check(n, text)
+		return n, o.check(n, text)
 	case Size:
-		n, err := ParseSize(text, max(t.Unit, 1))
+		n, err := ParseSize(text, max(o.Unit, 1))
 		if err != nil {
 			return nil, err
 		}
-		return n, t.check(n, text)
+		return n, o.check(n, text)
 	case Duration:
 		return parseDuration(text)
 	case Percent:
 		return parsePercent(text)
 	case Choice:
-		return t.choose(text)
+		return o.choose(text)
 	case Domain:
 		return text, checkDomain(text)
 	case Path, List:
@@ -45,31 +45,31 @@ func (t *Type) parse(text string) (any, error) {
 	return text, nil
 }
 
-func (t *Type) check(n int64, text string) error {
-	if (t.Min != 0 || t.Max != 0) && (n < t.Min || n > t.Max) {
-		return fmt.Errorf("%w: %q is out of range%s", ErrValue, text, t.bounds())
+func (o *Option) check(n int64, text string) error {
+	if (o.Min != 0 || o.Max != 0) && (n < o.Min || n > o.Max) {
+		return fmt.Errorf("%w: %q is out of range%s", ErrValue, text, o.bounds())
 	}
 	return nil
 }
 
 // bounds describes the allowed range, as the end of an error text.
-func (t *Type) bounds() string {
-	if t.Min == 0 && t.Max == 0 {
+func (o *Option) bounds() string {
+	if o.Min == 0 && o.Max == 0 {
 		return ""
 	}
-	lo, hi := strconv.FormatInt(t.Min, 10), strconv.FormatInt(t.Max, 10)
-	if t.Kind == Size {
-		lo, hi = FormatSize(t.Min), FormatSize(t.Max)
+	lo, hi := strconv.FormatInt(o.Min, 10), strconv.FormatInt(o.Max, 10)
+	if o.Kind == Size {
+		lo, hi = FormatSize(o.Min), FormatSize(o.Max)
 	}
-	if t.Auto {
+	if o.Auto {
 		return fmt.Sprintf(" (%s to %s, or auto)", lo, hi)
 	}
 	return fmt.Sprintf(" (%s to %s)", lo, hi)
 }
 
-func (t *Type) choose(text string) (string, error) {
+func (o *Option) choose(text string) (string, error) {
 	var words []string
-	for _, choice := range t.Choices {
+	for _, choice := range o.Choices {
 		synonyms := strings.Fields(choice)
 		if slices.Contains(synonyms, strings.ToLower(text)) {
 			return synonyms[0], nil
@@ -157,7 +157,7 @@ func FormatSize(n int64) string {
 }
 
 // format formats a parsed value in option syntax.
-func (t *Type) format(value any) string {
+func (o *Option) format(value any) string {
 	switch v := value.(type) {
 	case bool:
 		if v {
@@ -166,9 +166,9 @@ func (t *Type) format(value any) string {
 		return "no"
 	case int64:
 		switch {
-		case t.Auto && v == 0:
+		case o.Auto && v == 0:
 			return "auto"
-		case t.Kind == Size:
+		case o.Kind == Size:
 			return FormatSize(v)
 		}
 		return strconv.FormatInt(v, 10)

@@ -49,7 +49,7 @@ func FuzzParseSize(f *testing.F) {
 }
 
 func TestDurations(t *testing.T) {
-	kind := Type{Kind: Duration}
+	kind := Option{Kind: Duration}
 	for text, want := range map[string]time.Duration{"90": 90 * time.Second, "5m": 5 * time.Minute, "0": 0,
 		"1.5h": 90 * time.Minute} {
 		d, err := kind.parse(text)
