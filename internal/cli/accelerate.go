@@ -16,7 +16,7 @@ import (
 func (a *app) accelerateCommand() *cobra.Command {
 	var process int
 	var off bool
-	term := options.DurationFlag{Value: time.Hour, Most: control.LongestTerm}
+	term := time.Hour
 	var c *cobra.Command
 	c = a.command(&cobra.Command{
 		Use:   "accelerate [flags]",
@@ -35,10 +35,10 @@ could not be changed.`,
 		if off && c.Flags().Changed("for") {
 			return usagef("--for and --off exclude each other: choose one")
 		}
-		return a.accelerate(ctx, process, term.Value, off)
+		return a.accelerate(ctx, process, term, off)
 	})
 	c.Flags().Var(options.PID(&process), "pid", "only the job with this process ID")
-	c.Flags().Var(&term, "for", "for how long")
+	c.Flags().Var(options.DurationFlag(&term, control.LongestTerm), "for", "for how long")
 	c.Flags().BoolVar(&off, "off", false, "return to the policy of before now")
 	return lenient(c)
 }

@@ -16,14 +16,14 @@ import (
 )
 
 type analyzeFlags struct {
-	filter           filterFlags
+	filter           repo.Filter
 	exclude          patternLists
 	all, old, forget bool
 	rows             int
 }
 
 func (f *analyzeFlags) register(flags *pflag.FlagSet) {
-	f.filter.register(flags)
+	filterFlags(flags, &f.filter)
 	f.exclude.register(flags, "exclude", "what only objects that match the pattern need")
 	flags.BoolVar(&f.all, "all", false, "what all snapshots need")
 	flags.BoolVar(&f.old, "old", false, "what only older snapshots need: not the newest of a host and paths")
@@ -87,7 +87,7 @@ func (f *analyzeFlags) check(args []string, set *rules.Set) error {
 }
 
 func (a *app) analyze(ctx context.Context, r *repo.Repository, f *analyzeFlags, args []string, set *rules.Set) error {
-	listed, err := a.selectSnapshots(ctx, r, nil, f.filter.filter())
+	listed, err := a.selectSnapshots(ctx, r, nil, f.filter)
 	if err != nil {
 		return err
 	}
@@ -95,9 +95,9 @@ func (a *app) analyze(ctx context.Context, r *repo.Repository, f *analyzeFlags, 
 	switch {
 	case f.all || f.old:
 	case len(args) == 0:
-		named, err = a.selectSnapshots(ctx, r, []string{"latest"}, f.filter.filter())
+		named, err = a.selectSnapshots(ctx, r, []string{"latest"}, f.filter)
 	default:
-		named, err = a.selectSnapshots(ctx, r, args, f.filter.filter())
+		named, err = a.selectSnapshots(ctx, r, args, f.filter)
 	}
 	if err != nil {
 		return err
@@ -146,10 +146,7 @@ func parentOf(s repo.Listed, listed []repo.Listed) (parent []repo.Listed) {
 
 // answer counts and prints.
 func (a *app) answer(ctx context.Context, r *repo.Repository, f *analyzeFlags, out *output.Analysis) error {
-	var opt prune.Options
-	if a.spec.Cache().Enabled {
-		opt.Scratch = r.CacheFolder()
-	}
+	opt := prune.Options{Scratch: a.cacheFolder(r)}
 	q := prune.Question{Of: idsOf(out.Of), Besides: idsOf(out.Besides), Excluded: out.Rules, Rows: f.rows}
 	if f.forget {
 		all, err := r.Snapshots(ctx)

@@ -10,52 +10,62 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/tidemark-backup/tidemark/internal/browse"
+	"github.com/tidemark-backup/tidemark/internal/cli/help"
+	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/restore"
 	"github.com/tidemark-backup/tidemark/internal/when"
 )
 
-// filterFlags select snapshots.
-type filterFlags struct {
-	hosts, paths []string
-	tags         tagLists
-}
-
-func (f *filterFlags) register(flags *pflag.FlagSet) {
-	flags.StringArrayVarP(&f.hosts, "host", "H", nil, "only snapshots of this host; repeatable")
-	flags.Var(&f.tags, "tag", "only snapshots with all tags of the list a,b; '' selects those without tags; "+
+// filterFlags registers the flags that select snapshots.
+func filterFlags(flags *pflag.FlagSet, f *repo.Filter) {
+	flags.StringArrayVarP(&f.Hosts, "host", "H", nil, "only snapshots of this host; repeatable")
+	flags.Var(tagLists(&f.Tags), "tag", "only snapshots with all tags of the list a,b; '' selects those without tags; "+
 		"repeatable")
-	flags.StringArrayVar(&f.paths, "path", nil, "only snapshots of this absolute path; repeatable")
+	flags.StringArrayVar(&f.Paths, "path", nil, "only snapshots of this absolute path; repeatable")
 }
 
-func (f *filterFlags) filter() repo.Filter {
-	filter := repo.Filter{Hosts: f.hosts, Paths: f.paths}
-	for _, list := range f.tags {
-		filter.Tags = append(filter.Tags, strings.Split(list, ","))
-	}
-	return filter
+// exactFlag registers --exact-paths.
+func exactFlag(flags *pflag.FlagSet, f *repo.Filter) {
+	flags.BoolVar(&f.Exact, "exact-paths", false, "with --path: leave out snapshots that have other paths, too")
+	help.Rare(flags, "exact-paths")
 }
 
-// tagLists are lists of tags in the order in which they were given.
-type tagLists []string
-
-// Set appends a list. An empty tag is allowed only alone, where it stands for "no tags".
-func (t *tagLists) Set(list string) error {
-	if list != "" && slices.Contains(strings.Split(list, ","), "") {
-		return errors.New("the list contains an empty tag: write a,b, or '' alone for snapshots without tags")
+// checkExact refuses --exact-paths without paths.
+func checkExact(f *repo.Filter) error {
+	if f.Exact && len(f.Paths) == 0 {
+		return usagef("--exact-paths needs --path: name the paths")
 	}
-	*t = append(*t, list)
 	return nil
 }
 
-func (t *tagLists) String() string { return strings.Join(*t, " ") }
+// tagLists is a flag that adds a list of tags at each use. An empty tag is allowed only alone, where it stands for
+// "no tags".
+func tagLists(to *[][]string) pflag.Value {
+	return options.Flag(to, "list", func(text string) ([][]string, error) {
+		tags := strings.Split(text, ",")
+		if text != "" && slices.Contains(tags, "") {
+			return nil, errors.New("the list contains an empty tag: write a,b, or '' alone for snapshots without tags")
+		}
+		return append(*to, tags), nil
+	}, func([][]string) string { return "" })
+}
 
-// Type implements pflag.Value.
-func (t *tagLists) Type() string { return "list" }
+// tagList is a flag that takes a tag, or a list of them with commas, and is repeatable; an empty text adds none. Unlike
+// pflag's slices it reads no quotes and ends at no newline: a tag is what was typed.
+func tagList(to *[]string) pflag.Value {
+	return options.Flag(to, "strings", func(text string) ([]string, error) {
+		if text == "" {
+			return *to, nil
+		}
+		return append(*to, strings.Split(text, ",")...), nil
+	}, func(all []string) string { return strings.Join(all, ",") })
+}
 
 // find returns the snapshot of an argument SNAPSHOT[:/sub/path], and the path. If unreadable snapshots may be the one
 // that is meant, a warning names them.
@@ -106,4 +116,16 @@ func join(base, sub string) string {
 		return base
 	}
 	return path.Join("/", base, sub)
+}
+
+// pastFlag registers --as-of, with which a command reads the repository as it was. What was stored or removed from then
+// on does not count. A day stands for its end.
+func (a *app) pastFlag(c *cobra.Command) {
+	c.Flags().Var(options.Flag(&a.before, "time", func(text string) (time.Time, error) {
+		span, err := when.Parse(text, time.Now())
+		return span.To, err
+	}, func(time.Time) string { return "" }), "as-of", "read the repository as it was at this time, in a bucket that "+
+		"keeps versions, whatever was removed or overwritten since: a day (its end), a moment, or \"3 days ago\"")
+	help.Topic(c.Flags(), options.TopicWhere, "as-of")
+	help.Rare(c.Flags(), "as-of")
 }

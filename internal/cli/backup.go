@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -29,70 +29,46 @@ import (
 
 // backupFlags are the flags that are not options, since they concern one run.
 type backupFlags struct {
-	label      labelFlags
-	parent     parentFlags
-	dryRun     bool
-	noHooks    bool
-	lists      pathLists
-	stream     streamFlags
-	repository repositoryFlags
-	all        *pflag.FlagSet // of the command, options too
-}
-
-// labelFlags are recorded in the snapshot.
-type labelFlags struct {
-	tags                  []string
-	host, time, note, job string
-}
-
-// parentFlags are about the comparison with the parent snapshot.
-type parentFlags struct {
-	ref           string
-	comparing     backup.Comparing
-	skipUnchanged bool
-	reread        bool // read all unchanged files again
-	shrink        bool // sources that shrank are as they should be
-}
-
-// repositoryFlags are about the repository before the backup starts.
-type repositoryFlags struct{ make, measure bool }
-
-// streamFlags are about the backup of a stream.
-type streamFlags struct {
-	stdin, command bool
-	name           string
+	job                            backup.Job // as far as flags describe it
+	time, streamName               string
+	noHooks, stdin, stdinByCommand bool
+	reread                         bool // read all unchanged files again
+	create, measure                bool // the repository, before the backup starts
+	lists                          pathLists
+	all                            *pflag.FlagSet // of the command, options too
 }
 
 func (f *backupFlags) register(flags *pflag.FlagSet) {
 	f.all = flags
-	flags.Var((*tagList)(&f.label.tags), "tag", "add a tag to the snapshot; repeatable, or a list a,b")
-	flags.StringVarP(&f.label.host, "host", "H", "", "host name to record in the snapshot (default: of this machine)")
-	flags.StringVar(&f.label.time, "time", "", "time to record in the snapshot, as 2006-01-02 15:04:05 (default: now)")
-	flags.StringVar(&f.label.note, "description", "", "free text to record in the snapshot")
-	flags.StringVar(&f.label.job, "job", "", "name of the job to record; a policy in words keeps snapshots without one")
-	flags.StringVar(&f.parent.ref, "parent", "",
+	label, src := &f.job.Label, &f.job.Source
+	flags.Var(tagList(&label.Tags), "tag", "add a tag to the snapshot; repeatable, or a list a,b")
+	flags.StringVarP(&label.Host, "host", "H", "", "host name to record in the snapshot (default: of this machine)")
+	flags.StringVar(&f.time, "time", "", "time to record in the snapshot, as 2006-01-02 15:04:05 (default: now)")
+	flags.StringVar(&label.Description, "description", "", "free text to record in the snapshot")
+	flags.StringVar(&label.Job, "job", "", "name of the job to record; a policy in words keeps snapshots without one")
+	flags.StringVar(&f.job.Parent, "parent", "",
 		"compare with this snapshot (default: for each path, the newest of the same host that has it)")
-	flags.BoolVarP(&f.parent.comparing.Force, "force", "f", false,
+	flags.BoolVarP(&src.Comparing.Force, "force", "f", false,
 		"read all files, also those unchanged since the parent snapshot")
-	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "do everything except write")
+	flags.BoolVarP(&f.job.Session.DryRun, "dry-run", "n", false, "do everything except write")
 	flags.BoolVar(&f.noHooks, "no-hooks", false, "run no commands before and after the backup; --dry-run runs none either")
-	flags.BoolVar(&f.parent.shrink, "expect-shrink", false, "accept sources that are empty or much smaller than before")
-	flags.BoolVar(&f.parent.skipUnchanged, "skip-if-unchanged", false,
+	flags.BoolVar(&src.Shrink.Accept, "expect-shrink", false, "accept sources that are empty or much smaller than before")
+	flags.BoolVar(&f.job.SkipUnchanged, "skip-if-unchanged", false,
 		"create no snapshot if nothing has changed since the parent")
-	flags.BoolVar(&f.parent.comparing.IgnoreInode, "ignore-inode", false,
+	flags.BoolVar(&src.Comparing.IgnoreInode, "ignore-inode", false,
 		"do not take a file for changed because its inode number differs")
-	flags.BoolVar(&f.parent.comparing.IgnoreCtime, "ignore-ctime", false,
+	flags.BoolVar(&src.Comparing.IgnoreCtime, "ignore-ctime", false,
 		"do not take a file for changed because its ctime differs")
-	flags.BoolVar(&f.parent.reread, "force-reread", false,
+	flags.BoolVar(&f.reread, "force-reread", false,
 		"after the snapshot, compare all unchanged files with it, however long that takes")
 	f.lists.register(flags)
-	flags.BoolVar(&f.stream.stdin, "stdin", false, "back up standard input as one file")
-	flags.BoolVar(&f.stream.command, "stdin-from-command", false, "back up the output of a command, the arguments; "+
+	flags.BoolVar(&f.stdin, "stdin", false, "back up standard input as one file")
+	flags.BoolVar(&f.stdinByCommand, "stdin-from-command", false, "back up the output of a command, the arguments; "+
 		"if it fails, no snapshot is created")
-	flags.StringVar(&f.stream.name, "stdin-filename", "stdin", "path of that file in the snapshot")
-	flags.BoolVar(&f.repository.measure, "check-destination", false,
+	flags.StringVar(&f.streamName, "stdin-filename", "stdin", "path of that file in the snapshot")
+	flags.BoolVar(&f.measure, "check-destination", false,
 		"measure the write speed of the repository's disk or share first")
-	flags.BoolVar(&f.repository.make, "init", false,
+	flags.BoolVar(&f.create, "init", false,
 		"create the repository if it does not exist; the folder above it must; the default one always is")
 	help.Topic(flags, options.TopicWhere, "init", "check-destination")
 	help.Rare(flags, "host", "time", "description", "job", "parent", "force", "expect-shrink", "no-hooks",
@@ -101,7 +77,7 @@ func (f *backupFlags) register(flags *pflag.FlagSet) {
 
 // acceptCommand returns the command by which a person accepts what a job of the service found; "" without a job.
 func (f *backupFlags) acceptCommand(args []string) string {
-	if f.label.job == "" || len(args) > 0 {
+	if f.job.Label.Job == "" || len(args) > 0 {
 		return ""
 	}
 	command := "tidemark backup --expect-shrink"
@@ -184,10 +160,9 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 	if err := a.applyRules(ctx, spec, r, job); err != nil {
 		return "", err
 	}
-	l := report.New(time.Now)
-	a.place.Intake.Attach(l)
-	job.Session.Observer = &observer{ledger: l, note: a.print.Note}
-	defer a.publish(ctx, "backup", job.Label.Sources, l)()
+	l, end := a.begin(ctx, report.Backup, job.Label.Sources...)
+	defer end()
+	a.writes(&job.Session, l)
 	stop := a.watch(ctx, l)
 	out, err := backup.Run(ctx, r, *job, l)
 	_ = thaw() // the deferred call returns its error
@@ -201,18 +176,18 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 	if !out.ID.IsZero() {
 		snapshot = out.ID.String()
 	}
-	skipped := out.ID.IsZero() && !f.dryRun
+	skipped := out.ID.IsZero() && !f.job.Session.DryRun
 	warnings := a.warnOf(r, out)
-	end := &output.Backup{Ledger: l, ID: out.ID, Skipped: skipped, Found: out.Sources, Full: a.spec.Output().Full,
-		BackupSummary: event.BackupSummary{Repository: r.ID(), DryRun: f.dryRun, FilesMended: out.Mended,
+	result := &output.Backup{Ledger: l, ID: out.ID, Skipped: skipped, Found: out.Sources, Full: a.spec.Output().Full,
+		BackupSummary: event.BackupSummary{Repository: r.ID(), DryRun: f.job.Session.DryRun, FilesMended: out.Mended,
 			RetentionWaits: forget.Doubt(out.Snapshot), Warnings: warnings}}
-	if err := a.print.Report(end); err != nil {
+	if err := a.print.Report(result); err != nil {
 		return snapshot, err
 	}
-	if err := a.reread(ctx, r, job, out, f.parent.reread); err != nil {
+	if err := a.reread(ctx, r, job, out, f.reread); err != nil {
 		return snapshot, err
 	}
-	if !f.dryRun {
+	if !f.job.Session.DryRun {
 		a.remind(r, job.Label.Sources)
 	}
 	if out.Failed {
@@ -292,10 +267,10 @@ func (a *app) openOrCreate(ctx context.Context, f *backupFlags) (*repo.Repositor
 		return r, err
 	}
 	switch {
-	case f.dryRun:
+	case f.job.Session.DryRun:
 		a.print.Note("the repository does not exist yet: everything counts as new")
 		return a.place.InMemory(ctx, repo.InitOptions{Recovery: true, Label: label()})
-	case f.repository.make || !a.spec.Repository().Named:
+	case f.create || !a.spec.Repository().Named:
 		return a.create(ctx, false, repo.InitOptions{})
 	}
 	return nil, err
@@ -303,23 +278,14 @@ func (a *app) openOrCreate(ctx context.Context, f *backupFlags) (*repo.Repositor
 
 // backupJob returns the job that flags, options and arguments describe, and the options with the rules of its sources.
 func (a *app) backupJob(ctx context.Context, f *backupFlags, args []string) (*backup.Job, *options.Spec, error) {
-	if slices.Contains(f.label.tags, "") {
+	job := &f.job
+	if slices.Contains(job.Label.Tags, "") {
 		return nil, nil, usagef("--tag: the tag is empty: leave it out for a snapshot without tags")
 	}
-	job := &backup.Job{
-		Label: backup.Label{Host: f.label.host, User: userName(), Tags: f.label.tags, Description: f.label.note,
-			System: system(), Job: f.label.job,
-			UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), Program: "tidemark " + version()},
-		Parent:        f.parent.ref,
-		SkipUnchanged: f.parent.skipUnchanged,
-		NoDirCache:    !a.spec.Cache().Enabled,
-	}
-	job.Session = repo.SessionOptions{
-		Holder: repo.Holder{Host: hostName()}, Level: level(a.spec.Compression().Level), DryRun: f.dryRun,
-	}
-	if job.Label.Host == "" {
-		job.Label.Host = hostName()
-	}
+	label := &job.Label
+	label.Host, label.User, label.System = cmp.Or(label.Host, hostName()), userName(), system()
+	label.UID, label.GID, label.Program = uint32(os.Getuid()), uint32(os.Getgid()), "tidemark "+version()
+	job.NoDirCache = !a.spec.Cache().Enabled
 	if path := a.spec.File(); path != "" {
 		content, err := optionfile.ReadRegular(path)
 		if err != nil {
@@ -331,14 +297,14 @@ func (a *app) backupJob(ctx context.Context, f *backupFlags, args []string) (*ba
 				human.Size(uint64(options.MaxPortable)))
 		}
 	}
-	if f.label.time != "" {
-		at, err := parseTime(f.label.time)
+	if f.time != "" {
+		at, err := parseTime(f.time)
 		if err != nil {
 			return nil, nil, err
 		}
 		job.Label.Time = at
 	}
-	if f.stream.stdin || f.stream.command {
+	if f.stdin || f.stdinByCommand {
 		return job, a.spec, a.fromStdin(ctx, f, args, job)
 	}
 	spec, err := a.fromPaths(f, args, job)
@@ -383,9 +349,8 @@ func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) (spec *o
 		return nil, err
 	}
 	job.Checkpoint = spec.Sources().Checkpoint
-	job.Source.Shrink = backup.ShrinkLimit{
-		Percent: spec.Sources().ShrinkLimit, Accept: f.parent.shrink, Command: f.acceptCommand(args),
-	}
+	shrink := &job.Source.Shrink
+	shrink.Percent, shrink.Command = spec.Sources().ShrinkLimit, f.acceptCommand(args)
 	reading := spec.Reading()
 	job.Source.Reading.Serialization = reading.Serialization
 	job.Source.Reading.Retries, job.Source.Reading.AccessTime = reading.Retries, reading.AccessTimes
@@ -394,7 +359,6 @@ func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) (spec *o
 		return nil, err
 	}
 	job.Source.Gate, job.Source.Rotational = a.governor.Gate, a.governor.Rotational
-	job.Source.Comparing = f.parent.comparing
 	job.Source.Comparing.Relist = !reading.Names
 	return spec, nil
 }

@@ -35,7 +35,7 @@ rates should hardly differ: any difference is what the policy costs when there i
 		return a.bench(ctx, speedtest.Config{Dir: dir, Time: time.Duration(seconds) * time.Second})
 	}, options.GroupPolicy)
 	c.Flags().StringVar(&dir, "path", ".", "measure the disk of this directory; empty: no disk")
-	c.Flags().Var(&options.Whole{N: &seconds, Want: "write a number of seconds, at least 1"}, "seconds",
+	c.Flags().Var(options.Whole(&seconds, "write a number of seconds, at least 1"), "seconds",
 		"approximate time to measure each policy, in seconds")
 	return c
 }

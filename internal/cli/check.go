@@ -122,19 +122,19 @@ func (a *app) check(ctx context.Context, f *checkFlags) error {
 	case f.rolling > 0:
 		opt.ReadData, opt.Subset.Rolling = true, f.rolling
 	}
-	l := report.NewJob(report.Check, time.Now)
-	a.place.Intake.Attach(l)
-	defer a.publish(ctx, "check", nil, l)()
+	l, end := a.begin(ctx, report.Check)
+	defer end()
 	result, err := a.runCheck(ctx, f, opt, l)
 	if result != nil {
-		end := &output.Check{Ledger: l, Result: result, Halfway: err != nil, Full: a.spec.Output().Full}
+		halfway := err != nil
 		for _, p := range result.Problems {
 			err = errors.Join(err, a.print.Print(&output.Problem{Problem: &p}))
 		}
 		for _, note := range result.Notes {
 			a.print.Note(note)
 		}
-		err = errors.Join(err, a.print.Report(end))
+		err = errors.Join(err, a.print.Report(&output.Check{Ledger: l, Result: result, Halfway: halfway,
+			Full: a.spec.Output().Full}))
 	}
 	if err == nil && !result.OK() {
 		err = fmt.Errorf("the repository is damaged: %s found; %s",
@@ -170,9 +170,7 @@ func (a *app) runCheck(ctx context.Context, f *checkFlags, opt check.Options, l 
 		return nil, err
 	}
 	defer a.print.Watch(ctx, l)()
-	if a.caches() {
-		opt.Scratch, opt.Proofs = r.CacheFolder(), r.CacheFolder()
-	}
+	opt.Scratch, opt.Proofs = a.cacheFolder(r), a.cacheFolder(r)
 	result, err := check.Run(ctx, r, opt, l)
 	if err == nil {
 		l.Phase(report.Done)
@@ -183,10 +181,11 @@ func (a *app) runCheck(ctx context.Context, f *checkFlags, opt check.Options, l 
 // remindDamage notes after a backup that the last check of this machine found damage: only a check shows whether the
 // backup healed all of it.
 func (a *app) remindDamage(r *repo.Repository) {
-	if !a.caches() {
+	folder := a.cacheFolder(r)
+	if folder == "" {
 		return
 	}
-	if known, err := proofs.ReadSummary(r.CacheFolder()); err == nil && known.Damage.Problems > 0 {
+	if known, err := proofs.ReadSummary(folder); err == nil && known.Damage.Problems > 0 {
 		a.print.Note("the last check found damage: 'tidemark check' shows whether this backup has healed all of it")
 	}
 }
@@ -194,14 +193,15 @@ func (a *app) remindDamage(r *repo.Repository) {
 // rememberDamage records on this machine that a command other than check found damage, so that status and the service
 // report it until a check finds none.
 func (a *app) rememberDamage(r *repo.Repository, problems uint64) {
-	if !a.caches() {
+	folder := a.cacheFolder(r)
+	if folder == "" {
 		return
 	}
-	known, err := proofs.ReadSummary(r.CacheFolder())
+	known, err := proofs.ReadSummary(folder)
 	if err == nil && known.Damage.Problems >= problems {
 		return
 	}
-	if err := proofs.WriteDamage(r.CacheFolder(), proofs.Damage{At: time.Now(), Problems: problems}); err != nil {
+	if err := proofs.WriteDamage(folder, proofs.Damage{At: time.Now(), Problems: problems}); err != nil {
 		a.print.Note(err.Error())
 	}
 }
@@ -210,4 +210,12 @@ func (a *app) rememberDamage(r *repo.Repository, problems uint64) {
 func (a *app) caches() bool {
 	c := a.spec.Cache()
 	return c.Enabled && c.Dir != ""
+}
+
+// cacheFolder returns the folder of what is kept of a repository from run to run; "": nothing may be.
+func (a *app) cacheFolder(r *repo.Repository) string {
+	if !a.caches() {
+		return ""
+	}
+	return r.CacheFolder()
 }

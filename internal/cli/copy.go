@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,11 +19,8 @@ import (
 )
 
 type copyFlags struct {
-	filter   filterFlags
-	dryRun   bool
-	new      bool
-	exact    bool
-	parallel int
+	filter repo.Filter
+	opt    copy.Options
 }
 
 func (a *app) copyCommand() *cobra.Command {
@@ -45,20 +41,20 @@ source is not copied; the others are, and the exit code is 1.`,
 		Example: `  tidemark copy --repo /mnt/usb/backup --from-repo smb://me@nas/backup/laptop`,
 		Args:    cobra.ArbitraryArgs,
 	}, func(ctx context.Context, args []string) error {
-		if err := checkParallel(f.parallel); err != nil {
+		if err := checkParallel(f.opt.Parallel); err != nil {
 			return err
 		}
-		if f.exact && len(f.filter.paths) == 0 {
-			return usagef("--exact-paths needs --path: name the paths")
+		if err := checkExact(&f.filter); err != nil {
+			return err
 		}
 		return a.copy(ctx, f, args)
 	}, options.GroupFrom, options.GroupPolicy, options.GroupParallel, options.GroupCompression)
-	f.filter.register(c.Flags())
-	c.Flags().BoolVarP(&f.dryRun, "dry-run", "n", false, "copy nothing, report what would be copied")
-	c.Flags().BoolVar(&f.new, "new", false, "only what is newer than the newest copy")
-	c.Flags().BoolVar(&f.exact, "exact-paths", false, "with --path: leave out snapshots that have other paths, too")
-	c.Flags().IntVar(&f.parallel, "parallel", 0, "packs of the source read at the same time; default 4")
-	help.Rare(c.Flags(), "exact-paths", "parallel")
+	filterFlags(c.Flags(), &f.filter)
+	c.Flags().BoolVarP(&f.opt.Session.DryRun, "dry-run", "n", false, "copy nothing, report what would be copied")
+	c.Flags().BoolVar(&f.opt.New, "new", false, "only what is newer than the newest copy")
+	exactFlag(c.Flags(), &f.filter)
+	c.Flags().IntVar(&f.opt.Parallel, "parallel", 0, "packs of the source read at the same time; default 4")
+	help.Rare(c.Flags(), "parallel")
 	return c
 }
 
@@ -81,9 +77,7 @@ func (a *app) copy(ctx context.Context, f *copyFlags, refs []string) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
-	filter := f.filter.filter()
-	filter.Exact = f.exact
-	chosen, err := a.selectSnapshots(ctx, from, refs, filter)
+	chosen, err := a.selectSnapshots(ctx, from, refs, f.filter)
 	if err != nil {
 		return err
 	}
@@ -93,12 +87,15 @@ func (a *app) copy(ctx context.Context, f *copyFlags, refs []string) (err error)
 				"; name one by its ID to copy it")
 		}
 	}
-	l := report.NewJob(report.Copy, time.Now)
-	a.place.Intake.Attach(l)
+	l, end := a.begin(ctx, report.Copy)
+	defer end()
 	source.Intake.Attach(l)
-	defer a.publish(ctx, "copy", nil, l)()
 	stop := a.print.Watch(ctx, l)
-	opt := a.copyOptions(f, l)
+	opt, dry := &f.opt, f.opt.Session.DryRun
+	par := a.spec.Parallel(sysinfo.CPUCount(), options.Media{Target: a.place.Medium()})
+	opt.Ledger, opt.Note, opt.Scratch = l, a.print.Note, a.cacheFolder(to)
+	a.writes(&opt.Session, l)
+	opt.Session.Uploads, opt.Session.Memory = par.Workers.Uploads, par.Memory
 	for _, s := range chosen {
 		if !slices.ContainsFunc(opt.Snapshots, func(o repo.Listed) bool { return o.ID == s.ID }) {
 			opt.Snapshots = append(opt.Snapshots, s)
@@ -106,30 +103,16 @@ func (a *app) copy(ctx context.Context, f *copyFlags, refs []string) (err error)
 	}
 	var failed error
 	opt.Each = func(s copy.Snapshot) {
-		failed = errors.Join(failed, a.print.Print(&output.CopiedSnapshot{Of: s, DryRun: f.dryRun}))
+		failed = errors.Join(failed, a.print.Print(&output.CopiedSnapshot{Of: s, DryRun: dry}))
 	}
-	if c := a.spec.Cache(); c.Enabled {
-		opt.Scratch = to.CacheFolder()
-	}
-	res, err := copy.Run(ctx, from, to, opt)
+	res, err := copy.Run(ctx, from, to, *opt)
 	if err == nil {
 		l.Phase(report.Done)
 	}
 	stop()
 	if err == nil || errors.Is(err, copy.ErrFailed) {
-		failed = errors.Join(failed, a.print.Report(&output.Copied{Ledger: l, Result: res, DryRun: f.dryRun,
+		failed = errors.Join(failed, a.print.Report(&output.Copied{Ledger: l, Result: res, DryRun: dry,
 			Full: a.spec.Output().Full}))
 	}
 	return errors.Join(err, failed)
-}
-
-func (a *app) copyOptions(f *copyFlags, l *report.Ledger) copy.Options {
-	par := a.spec.Parallel(sysinfo.CPUCount(), options.Media{Target: a.place.Medium()})
-	return copy.Options{
-		New: f.new, Parallel: f.parallel, Ledger: l, Note: a.print.Note,
-		Session: repo.SessionOptions{
-			Holder: repo.Holder{Host: hostName()}, Level: level(a.spec.Compression().Level), DryRun: f.dryRun,
-			Uploads: par.Workers.Uploads, Memory: par.Memory, Observer: &observer{ledger: l, note: a.print.Note},
-		},
-	}
 }

@@ -21,7 +21,7 @@ import (
 
 // diffFlags are the flags of diff.
 type diffFlags struct {
-	filter   filterFlags
+	filter   repo.Filter
 	metadata bool
 	readData bool
 }
@@ -60,7 +60,7 @@ and tree is counted once (after deduplication), before compression. Else it is t
 			return a.diffSnapshots(ctx, r, f, args)
 		})
 	}, options.GroupPolicy)
-	f.filter.register(c.Flags())
+	filterFlags(c.Flags(), &f.filter)
 	c.Flags().BoolVar(&f.metadata, "metadata", false,
 		"also show objects that differ only in owner, mode, times or attributes")
 	c.Flags().BoolVar(&f.readData, "read-data", false, "read the files on this machine to compare their content")
@@ -77,7 +77,7 @@ func (a *app) diffSnapshots(ctx context.Context, r *repo.Repository, f diffFlags
 	var sides [2]side
 	for i, arg := range args {
 		var err error
-		if sides[i], err = a.sideOf(ctx, r, arg, f.filter.filter()); err != nil {
+		if sides[i], err = a.sideOf(ctx, r, arg, f.filter); err != nil {
 			return err
 		}
 	}
@@ -115,7 +115,7 @@ func (a *app) sideOf(ctx context.Context, r *repo.Repository, argument string, f
 
 // diffLive compares a snapshot with the files on this machine: those at the same paths, or a folder.
 func (a *app) diffLive(ctx context.Context, r *repo.Repository, f diffFlags, argument string, folder []string) error {
-	here := f.filter.filter()
+	here := f.filter
 	if len(here.Hosts) == 0 {
 		here.Hosts = []string{hostName()}
 	}

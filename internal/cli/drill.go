@@ -81,8 +81,8 @@ func (a *app) drill(ctx context.Context, f *checkFlags) (err error) {
 		return fmt.Errorf("make a restore drill: %w", err)
 	}
 	made.At, made.Files, made.Live, made.Failed = time.Now(), res.Files, res.Live, res.Failed
-	if a.caches() {
-		if err := proofs.WriteDrill(r.CacheFolder(), made); err != nil {
+	if folder := a.cacheFolder(r); folder != "" {
+		if err := proofs.WriteDrill(folder, made); err != nil {
 			a.print.Note(err.Error())
 		}
 	}

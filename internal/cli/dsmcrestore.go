@@ -128,10 +128,10 @@ func (a *app) dsmcRestore(ctx context.Context, command *dsmc.Command) error {
 		if spec, found, err = choose(ctx, r, spec, command); err != nil {
 			return found, "", err
 		}
-		f.target, sub, err = destination(spec, command)
+		f.to.Path, sub, err = destination(spec, command)
 		return found, sub, err
 	}
-	f.target = "/" // until the specification is found
+	f.to.Path = "/" // until the specification is found
 	err = a.restore(ctx, f, "latest")
 	if err == nil && !taken {
 		return errNoMatch

@@ -17,11 +17,12 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
 
 func (a *app) dumpCommand() *cobra.Command {
-	var filter filterFlags
+	var filter repo.Filter
 	var archive, target string
 	c := a.command(&cobra.Command{
 		Use:   "dump [flags] SNAPSHOT[:/PATH] [PATH]",
@@ -55,7 +56,7 @@ The file of --target is replaced when the output is complete; until then it stay
 			return err
 		}
 		defer func() { err = errors.Join(err, r.Close()) }()
-		found, sub, err := find(ctx, r, args[0], filter.filter())
+		found, sub, err := find(ctx, r, args[0], filter)
 		if err != nil {
 			return err
 		}
@@ -84,7 +85,7 @@ The file of --target is replaced when the output is complete; until then it stay
 		}
 		return err
 	}, options.GroupPolicy)
-	filter.register(c.Flags())
+	filterFlags(c.Flags(), &filter)
 	c.Flags().StringVarP(&archive, "archive", "a", "tar", "archive format of a directory: tar or zip")
 	c.Flags().StringVarP(&target, "target", "t", "", "write to this file instead of standard output")
 	a.pastFlag(c)

@@ -19,7 +19,7 @@ import (
 )
 
 type findFlags struct {
-	filter         filterFlags
+	filter         repo.Filter
 	snapshots      []string
 	fold, long     bool
 	oldest, newest string
@@ -27,7 +27,7 @@ type findFlags struct {
 }
 
 func (f *findFlags) register(flags *pflag.FlagSet) {
-	f.filter.register(flags)
+	filterFlags(flags, &f.filter)
 	flags.StringArrayVarP(&f.snapshots, "snapshot", "s", nil, "search only this snapshot; repeatable")
 	flags.BoolVarP(&f.fold, "ignore-case", "i", false, "ignore upper and lower case")
 	flags.BoolVarP(&f.long, "long", "l", false, "show mode, owners, size and time")
@@ -97,7 +97,7 @@ func (a *app) find(ctx context.Context, f *findFlags, args []string) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	list, err := a.selectSnapshots(ctx, r, f.snapshots, f.filter.filter())
+	list, err := a.selectSnapshots(ctx, r, f.snapshots, f.filter)
 	if err != nil {
 		return err
 	}

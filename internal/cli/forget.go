@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,8 +22,7 @@ import (
 )
 
 type forgetFlags struct {
-	filter filterFlags
-	exact  bool // filter.paths are all paths of a snapshot
+	filter repo.Filter
 	keepFlags
 	dryRun bool
 	prune  bool
@@ -31,24 +32,23 @@ type forgetFlags struct {
 
 // keepFlags are the options that decide what stays.
 type keepFlags struct {
-	policy  forget.Policy // but for its tags
-	words   string        // the policy in words; "" for none
-	thin    bool          // it applies also to snapshots that it spares otherwise
-	force   bool          // it applies also after a backup that is incomplete
-	tagged  filterFlags   // of this, only tags
+	policy  forget.Policy
+	words   string // the policy in words; "" for none
+	thin    bool   // it applies also to snapshots that it spares otherwise
+	force   bool   // it applies also after a backup that is incomplete
 	groupBy string
 	stored  bool
 }
 
 func (f *forgetFlags) register(flags *pflag.FlagSet) {
-	f.filter.register(flags)
-	flags.BoolVar(&f.exact, "exact-paths", false, "with --path: leave out snapshots that have other paths, too")
+	filterFlags(flags, &f.filter)
+	exactFlag(flags, &f.filter)
 	registerKeep(flags, &f.policy)
 	flags.StringVar(&f.words, "keep", "",
 		`policy in words; time-machine, or such as "last 3 hourly 24 daily 30 weekly 520 within 36h"`)
 	flags.BoolVar(&f.thin, "thin", false, "apply --keep to manual and tagged ones too")
 	flags.BoolVar(&f.force, "force", false, "remove snapshots even if the newest one may lack data")
-	flags.Var(&f.tagged.tags, keepTag, "keep those with all tags of the list a,b; '' keeps those without tags; "+
+	flags.Var(tagLists(&f.policy.Tags), keepTag, "keep those with all tags of the list a,b; '' keeps those without tags; "+
 		"repeatable")
 	flags.StringVarP(&f.groupBy, "group-by", "g", "host,paths", "apply it to each group; a list of host, paths, tags")
 	flags.BoolVar(&f.stored, "by-stored-time", false,
@@ -57,7 +57,43 @@ func (f *forgetFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.undo, "undo", false, "bring back the forgotten snapshots of these IDs")
 	flags.BoolVar(&f.prune, "prune", false, "prune afterwards; also if no snapshot was removed")
 	f.after.limits(flags)
-	help.Rare(flags, "exact-paths", "force", "by-stored-time", "max-unused", "exclusive", keepTag)
+	help.Rare(flags, "force", "by-stored-time", "max-unused", "exclusive", keepTag)
+}
+
+// keepPrefix starts the name of each flag that keeps snapshots.
+const keepPrefix = "keep-"
+
+// keepTag is the flag that keeps snapshots by tags.
+const keepTag = keepPrefix + "tag"
+
+// registerKeep adds the flags that set the policy p, all but keepTag.
+func registerKeep(flags *pflag.FlagSet, p *forget.Policy) {
+	count := func(to *int, name, what string) {
+		flags.Var(options.Flag(to, "n", forget.ParseCount, func(n int) string {
+			if n < 0 {
+				return "unlimited"
+			}
+			return strconv.Itoa(n)
+		}), keepPrefix+name, what)
+	}
+	period := func(to *forget.Period, name, what string) {
+		flags.Var(options.Flag(to, "time", forget.ParsePeriod, forget.Period.String), keepPrefix+name, what)
+	}
+	count(&p.Last, "last", "keep the newest n snapshots, or unlimited")
+	period(&p.Within, "within", "keep all of this time before the newest; such as 1y6m, 2w or 36h")
+	for _, s := range forget.AllSpans() {
+		count(&p.Newest[s], s.String(),
+			"keep the newest of each of n "+s.Noun()+"s; "+s.Noun()+"s without a snapshot do not count; or unlimited")
+		period(&p.Recent[s], forget.WithinPrefix+s.String(),
+			"keep the newest of each "+s.Noun()+" from this time before the newest one")
+		help.Rare(flags, keepPrefix+forget.WithinPrefix+s.String())
+	}
+}
+
+// keepGiven reports whether any flag of the policy was given.
+func keepGiven(flags *pflag.FlagSet) (given bool) {
+	flags.Visit(func(f *pflag.Flag) { given = given || strings.HasPrefix(f.Name, keepPrefix) })
+	return given
 }
 
 func (a *app) forgetCommand() *cobra.Command {
@@ -123,8 +159,8 @@ deleted. No prune of that machine removes anything before they are brought back,
 		if f.undo {
 			return a.undoForget(ctx, f, args)
 		}
-		if f.exact && len(f.filter.paths) == 0 {
-			return usagef("--exact-paths needs --path: name the paths")
+		if err := checkExact(&f.filter); err != nil {
+			return err
 		}
 		by, err := parseGroupBy(f.groupBy)
 		if err != nil {
@@ -142,7 +178,7 @@ deleted. No prune of that machine removes anything before they are brought back,
 // rules returns the policy of the flags.
 func (f *forgetFlags) rules(flags *pflag.FlagSet) (forget.Policy, error) {
 	p := f.policy
-	p.Tags, p.Doubted = f.tagged.filter().Tags, f.force
+	p.Doubted = f.force
 	switch {
 	case !flags.Changed("keep") && f.thin:
 		return p, usagef("--thin needs --keep: the other --keep options apply to all snapshots")
@@ -219,9 +255,7 @@ func (a *app) pruneAfter(ctx context.Context, r *repo.Repository, f *forgetFlags
 func (a *app) evaluated(ctx context.Context, r *repo.Repository, f *forgetFlags, p forget.Policy, by []groupKey) (
 	groups []output.ForgottenGroup, unread uint64, err error,
 ) {
-	chosen := f.filter.filter()
-	chosen.Exact = f.exact
-	list, unread, err := a.readable(ctx, r, chosen)
+	list, unread, err := a.readable(ctx, r, f.filter)
 	now := time.Now()
 	var all [][]forget.Verdict
 	for _, g := range groupSnapshots(list, by) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/control"
 	"github.com/tidemark-backup/tidemark/internal/governor"
@@ -41,20 +42,29 @@ func (a *app) use(spec *options.Spec) {
 // applyPolicy applies the policy of a use to I/O and CPU from now on.
 func (a *app) applyPolicy(use options.Use) { a.governor.Use(a.spec.IO().Choose(use)) }
 
-// publish makes the job visible and changeable by a socket and SIGUSR2, until stop is called. Failure is only a note.
-func (a *app) publish(ctx context.Context, job string, sources []string, l *report.Ledger) (stop func()) {
+// begin begins a job, which other processes see and change by a socket and SIGUSR2 until end is called. If they cannot,
+// that is only a note.
+func (a *app) begin(ctx context.Context, kind report.Kind, sources ...string) (l *report.Ledger, end func()) {
+	l = report.NewJob(kind, time.Now)
+	a.place.Intake.Attach(l)
 	repository := "" // opening it says what is wrong
 	if at, err := a.place.Location(); err == nil {
 		repository = at.String()
 	}
-	a.governor.Show(control.Status{Job: job, Sources: sources, Repository: repository}, l)
+	a.governor.Show(control.Status{Job: kind.String(), Sources: sources, Repository: repository}, l)
 	ctx, cancel := context.WithCancel(ctx)
 	control.OnSignal(ctx, a.governor.Job, a.print.Note)
-	end, served := a.serve(ctx, a.governor.Job)
+	stop, served := a.serve(ctx, a.governor.Job)
 	if served {
 		l.Reachable(os.Getpid())
 	}
-	return func() { end(); cancel() }
+	return l, func() { stop(); cancel() }
+}
+
+// writes sets the options of a session whose writes count in a ledger.
+func (a *app) writes(s *repo.SessionOptions, l *report.Ledger) {
+	s.Host, s.Level = hostName(), level(a.spec.Compression().Level)
+	s.Observer = &observer{ledger: l, note: a.print.Note}
 }
 
 // serve serves the socket of a job until stop is called, if it can be made.

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -54,9 +53,8 @@ func TestWhatAutoStandsFor(t *testing.T) {
 
 func TestAJobIsShownWithItsCounters(t *testing.T) {
 	a, said := appWith(t, map[string]string{"TIDEMARK_POLICY": "standard"})
-	l := report.New(time.Now)
+	l, stop := a.begin(t.Context(), report.Backup, "/src")
 	l.Objects.Inspected.Add(7)
-	stop := a.publish(t.Context(), "backup", []string{"/src"}, l)
 	dir, err := a.runtimeDir()
 	require.NoError(t, err)
 	jobs, err := control.Jobs(dir)
@@ -93,7 +91,8 @@ func TestAJobThatCannotBeSeenIsDone(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	require.NoError(t, os.Chmod(dir, 0o755))
-	a.publish(t.Context(), "check", nil, report.NewJob(report.Check, time.Now))()
+	_, end := a.begin(t.Context(), report.Check)
+	end()
 	require.Contains(t, said.String(), "'tidemark tier' cannot see this job: ")
 	require.Contains(t, said.String(), "chmod 700 "+filepath.Clean(dir))
 }

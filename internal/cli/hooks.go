@@ -20,7 +20,7 @@ import (
 // is none.
 func (a *app) withHooks(ctx context.Context, f *backupFlags, backup func() (snapshot string, err error)) error {
 	set := a.spec.Job().Hooks
-	if f.noHooks || f.dryRun || set.Before+set.After+set.Failure == "" {
+	if f.noHooks || f.job.Session.DryRun || set.Before+set.After+set.Failure == "" {
 		_, err := backup()
 		return err
 	}

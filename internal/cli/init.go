@@ -24,7 +24,7 @@ import (
 
 func (a *app) initCommand() *cobra.Command {
 	var dry, same bool
-	sizes := chunkSizes(chunker.DefaultParams())
+	sizes := chunker.DefaultParams()
 	var c *cobra.Command
 	c = a.command(&cobra.Command{
 		Use:   "init",
@@ -60,7 +60,7 @@ more is stored again where scattered parts of a file change. It cannot be change
 		if dry {
 			err = a.dryRunInit(ctx)
 		} else {
-			r, err = a.create(ctx, true, repo.InitOptions{Like: like, Chunks: chunker.Params(sizes)})
+			r, err = a.create(ctx, true, repo.InitOptions{Like: like, Chunks: sizes})
 		}
 		if like != nil {
 			err = errors.Join(err, like.Close())
@@ -71,28 +71,21 @@ more is stored again where scattered parts of a file change. It cannot be change
 		return r.Close()
 	}, options.GroupFrom)
 	c.Flags().BoolVar(&same, "same-key", false, "take the master key from the repository of --from-repo")
-	c.Flags().Var(&sizes, "chunk-size", "average size of chunks, a power of two from 16K to 4M")
+	average := func(p chunker.Params) string { return options.FormatSize(int64(p.Avg)) }
+	c.Flags().Var(options.Flag(&sizes, "size", parseChunks, average), "chunk-size",
+		"average size of chunks, a power of two from 16K to 4M")
 	dryRunFlag(c, &dry)
 	return c
 }
 
-// chunkSizes are the sizes of chunks, given by their average.
-type chunkSizes chunker.Params
-
-// Set takes the average.
-func (c *chunkSizes) Set(text string) error {
+// parseChunks reads the average size of chunks.
+func parseChunks(text string) (chunker.Params, error) {
 	n, err := options.ParseSize(text, 1)
 	if err != nil || n < 16<<10 || n > 4<<20 || n&(n-1) != 0 {
-		return errors.New("write a power of two from 16K to 4M, such as 256K or 1M")
+		return chunker.Params{}, errors.New("write a power of two from 16K to 4M, such as 256K or 1M")
 	}
-	*c = chunkSizes(chunker.Average(uint32(n)))
-	return nil
+	return chunker.Average(uint32(n)), nil
 }
-
-func (c *chunkSizes) String() string { return options.FormatSize(int64(c.Avg)) }
-
-// Type implements pflag.Value.
-func (c *chunkSizes) Type() string { return "size" }
 
 // model opens the repository whose master key the new one gets; nil without --same-key.
 func (a *app) model(ctx context.Context, same bool) (*repo.Repository, error) {

@@ -19,8 +19,8 @@ const locksFile = "locked-until"
 // extendLocks extends the locks of what stays, if that is due.
 func (a *app) extendLocks(ctx context.Context, r *repo.Repository, dry bool) (n uint64, err error) {
 	name, held := "", time.Time{}
-	if a.caches() && r.CacheFolder() != "" {
-		name = filepath.Join(r.CacheFolder(), locksFile)
+	if folder := a.cacheFolder(r); folder != "" {
+		name = filepath.Join(folder, locksFile)
 		if text, failed := os.ReadFile(name); failed == nil {
 			held, _ = time.Parse(time.RFC3339, strings.TrimSpace(string(text))) // zero if it is torn: then it is due
 			if late := time.Since(held); !held.IsZero() && late > 0 {

@@ -10,11 +10,12 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
 func (a *app) lsCommand() *cobra.Command {
-	var filter filterFlags
+	var filter repo.Filter
 	var long, recursive, exact bool
 	c := a.command(&cobra.Command{
 		Use:   "ls [flags] SNAPSHOT[:/PATH] [DIR...]",
@@ -34,7 +35,7 @@ lists their subdirectories too; for a snapshot without a directory that is all t
 			return err
 		}
 		defer func() { err = errors.Join(err, r.Close()) }()
-		found, sub, err := find(ctx, r, args[0], filter.filter())
+		found, sub, err := find(ctx, r, args[0], filter)
 		if err != nil {
 			return err
 		}
@@ -60,7 +61,7 @@ lists their subdirectories too; for a snapshot without a directory that is all t
 		}
 		return nil
 	}, options.GroupPolicy)
-	filter.register(c.Flags())
+	filterFlags(c.Flags(), &filter)
 	c.Flags().BoolVarP(&long, "long", "l", false, "show mode, owners, size and time")
 	c.Flags().BoolVarP(&recursive, "recursive", "R", false, "list subdirectories too")
 	c.Flags().BoolVar(&exact, "bytes", false, "with --long: show exact sizes in bytes")

@@ -27,7 +27,7 @@ import (
 const mountFrames = 64 << 20
 
 func (a *app) mountCommand() *cobra.Command {
-	var filter filterFlags
+	var filter repo.Filter
 	var others, plain bool
 	c := a.command(&cobra.Command{
 		Use:   "mount [flags] DIR [SNAPSHOT[:/PATH]]",
@@ -62,7 +62,7 @@ It needs FUSE: on Debian the package fuse3, on macOS macFUSE (not tested there y
 			return err
 		}
 		defer func() { err = errors.Join(err, r.Close()) }()
-		root, err := a.rootOf(ctx, r, args[1:], filter.filter())
+		root, err := a.rootOf(ctx, r, args[1:], filter)
 		if err != nil {
 			return err
 		}
@@ -72,7 +72,7 @@ It needs FUSE: on Debian the package fuse3, on macOS macFUSE (not tested there y
 			a.print.Show(fmt.Sprintf("Mounted at %s. Press Ctrl-C to unmount.\n", human.Printable(dir)))
 		})
 	}, options.GroupPolicy)
-	filter.register(c.Flags())
+	filterFlags(c.Flags(), &filter)
 	c.Flags().BoolVar(&others, "allow-other", false, "let other users enter, as the modes of the files allow")
 	c.Flags().BoolVar(&plain, "no-attributes", false,
 		"leave out extended attributes and ACLs: ls -l takes less time")

@@ -65,7 +65,7 @@ func (f *pruneFlags) options(a *app) (prune.Options, error) {
 		return prune.Options{}, err
 	}
 	opt := prune.Options{MaxUnused: limit, DryRun: f.dryRun, Parallel: f.parallel, Note: a.print.Note}
-	opt.Session = repo.SessionOptions{Holder: repo.Holder{Host: hostName()}, Level: level(a.spec.Compression().Level)}
+	opt.Session.Host = hostName()
 	if f.exclusive {
 		opt.Settle = prune.Exclusive
 	} else if at, err := a.place.Location(); err == nil {
@@ -111,13 +111,10 @@ func (a *app) pruneOpen(ctx context.Context, r *repo.Repository, f *pruneFlags) 
 	if err != nil {
 		return err
 	}
-	if c := a.spec.Cache(); c.Enabled {
-		opt.Scratch = r.CacheFolder()
-	}
-	l := report.NewJob(report.Prune, time.Now)
-	opt.Ledger, opt.Session.Observer = l, &observer{ledger: l, note: a.print.Note}
-	a.place.Intake.Attach(l)
-	defer a.publish(ctx, "prune", nil, l)()
+	l, end := a.begin(ctx, report.Prune)
+	defer end()
+	opt.Ledger, opt.Scratch = l, a.cacheFolder(r)
+	a.writes(&opt.Session, l)
 	stop := a.print.Watch(ctx, l)
 	res, err := prune.Run(ctx, r, opt)
 	if ctx.Err() == nil {

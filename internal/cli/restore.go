@@ -28,39 +28,37 @@ import (
 )
 
 type restoreFlags struct {
-	snapshots              filterFlags
-	patterns               patternFlags
-	target, overwrite      string
-	remove, dryRun, verify bool
-	byName, sparse         bool
-	answered               bool   // the overwrite rule was named: no question
-	doubt                  string // snapshot that is taken for the latest while others cannot be read; "": none
-	dsmc                   dsmcRestore
-}
-
-// dsmcRestore is set by the commands of IBM's client.
-type dsmcRestore struct {
-	choose func(context.Context, *repo.Repository) (found repo.Listed, sub string, err error) // in place of an argument
-	take   func(at string, typ tree.Type) (take, enter bool)                                  // in place of patterns
-	kept   uint64                                                                             // objects left as they were
-	// ask before objects are replaced
-	prompt bool
+	snapshots      repo.Filter
+	patterns       patternFlags
+	to             restore.Target // as far as flags describe it
+	overwrite      string
+	byName, sparse bool
+	answered       bool     // the overwrite rule was named: no question
+	doubt          string   // snapshot that is taken for the latest while others cannot be read; "": none
+	dsmc           struct { // set by the commands of IBM's client
+		// in place of an argument
+		choose func(context.Context, *repo.Repository) (found repo.Listed, sub string, err error)
+		take   func(at string, typ tree.Type) (take, enter bool) // in place of patterns
+		kept   uint64                                            // objects left as they were
+		prompt bool                                              // ask before objects are replaced
+	}
 }
 
 // someFailed: objects could not be restored.
 type someFailed struct{ error }
 
 func (f *restoreFlags) register(flags *pflag.FlagSet) {
-	f.snapshots.register(flags)
+	filterFlags(flags, &f.snapshots)
 	f.patterns.register(flags)
-	flags.StringVarP(&f.target, "target", "t", "", "directory to restore to; / restores to the original places")
+	flags.StringVarP(&f.to.Path, "target", "t", "", "directory to restore to; / restores to the original places")
 	flags.StringVar(&f.overwrite, "overwrite", "always", "existing files: always, if-changed, if-newer or never; "+
 		"always replaces all whose content differs, if-changed those whose size or time differ, if-newer those that "+
 		"are newer in the snapshot")
-	flags.BoolVar(&f.remove, "delete", false, "remove objects that are not in the snapshot; in restored directories only")
-	flags.BoolVarP(&f.dryRun, "dry-run", "n", false,
+	flags.BoolVar(&f.to.Delete, "delete", false,
+		"remove objects that are not in the snapshot; in restored directories only")
+	flags.BoolVarP(&f.to.DryRun, "dry-run", "n", false,
 		"do everything except write; --verbose reports for each object what would be done and why")
-	flags.BoolVar(&f.verify, "verify", false, "read all files back after writing them")
+	flags.BoolVar(&f.to.Verify, "verify", false, "read all files back after writing them")
 	flags.BoolVar(&f.byName, "by-name", false, "restore owners by name; default: by number")
 	flags.BoolVar(&f.sparse, "sparse", true, "holes are never written")
 	_ = flags.MarkHidden("sparse")
@@ -120,7 +118,7 @@ at the end, and for each object with --verbose.`,
 
 func (f *restoreFlags) check() error {
 	switch {
-	case f.target == "":
+	case f.to.Path == "":
 		return usagef("--target is missing: name the directory to restore to, or / with --include PATH to restore in place")
 	case !f.sparse:
 		return usagef("--sparse=false: a restore never writes holes: leave the flag out")
@@ -132,7 +130,8 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 	if err := f.check(); err != nil {
 		return err
 	}
-	to := restore.Target{Path: f.target, Delete: f.remove, DryRun: f.dryRun, Verify: f.verify, Gate: a.governor.Gate}
+	to := &f.to
+	to.Gate = a.governor.Gate
 	if to.Overwrite, err = restore.ParseOverwrite(f.overwrite); err != nil {
 		return &usageError{err}
 	}
@@ -152,7 +151,6 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 	if len(found.Unread) > 0 { // what the unreadable snapshots hold may be newer: --overwrite did not agree to lose it
 		f.answered, f.doubt = false, found.ID.Short()
 	}
-	to.Path = f.target
 	what := restore.Selection{Tree: found.Snapshot.Tree, Sub: sub, Sources: found.Snapshot.Sources,
 		Made: found.Snapshot.Start}
 	if selected != nil {
@@ -162,38 +160,37 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 	if f.byName {
 		to.Owners = restore.OwnersByName(found.Snapshot)
 	}
-	refused, err := a.confirmReplacing(ctx, r, what, &to, f)
+	refused, err := a.confirmReplacing(ctx, r, what, f)
 	if err != nil {
 		return err
 	}
-	l := report.NewJob(report.Restore, time.Now)
-	a.place.Intake.Attach(l)
+	l, end := a.begin(ctx, report.Restore, found.ID.String())
+	defer end()
 	if selected == nil && strings.Trim(sub, "/") == "" {
 		content := found.Snapshot.Stats.Content
 		l.Expect(report.Expected{Objects: content.Objects(), Bytes: content.Bytes})
 	}
-	defer a.publish(ctx, "restore", []string{found.ID.String()}, l)()
 	stop := a.print.Watch(ctx, l)
 	par := a.spec.Parallel(sysinfo.CPUCount(), options.Media{}).Workers
-	if f.dryRun && a.spec.Output().Verbose > 0 {
+	if f.to.DryRun && a.spec.Output().Verbose > 0 {
 		what.Planned = func(path, what, why string) {
 			_ = a.print.Print(&output.Would{Path: event.NewPath(path), What: what, Why: why})
 		}
 	}
-	result, err := restore.Run(ctx, r, what, to, max(par.Readers, par.Compressors), l)
+	result, err := restore.Run(ctx, r, what, *to, max(par.Readers, par.Compressors), l)
 	if err == nil {
 		l.Phase(report.Done)
 	}
 	stop()
-	if !f.dryRun {
+	if !f.to.DryRun {
 		a.recordDamage(ctx, r, result, err)
 	}
 	if err != nil {
 		return withAbsolute(err, sub)
 	}
-	end := &output.Restore{Ledger: l, Target: f.target, DryRun: f.dryRun, Hint: ownersHint(result.Problems),
+	shown := &output.Restore{Ledger: l, Target: f.to.Path, DryRun: f.to.DryRun, Hint: ownersHint(result.Problems),
 		Replaced: result.Replaced.Objects, Newer: result.Replaced.Newer, Full: a.spec.Output().Full}
-	if err := errors.Join(a.print.Report(end), refused); err != nil {
+	if err := errors.Join(a.print.Report(shown), refused); err != nil {
 		return err
 	}
 	f.dsmc.kept = l.Objects.Kept.Load()
@@ -220,7 +217,7 @@ func (f *restoreFlags) find(ctx context.Context, r *repo.Repository, argument st
 	if f.dsmc.choose != nil {
 		return f.dsmc.choose(ctx, r)
 	}
-	return find(ctx, r, argument, f.snapshots.filter())
+	return find(ctx, r, argument, f.snapshots)
 }
 
 // longLook is after what time it is said that existing files are compared before anything is restored.
@@ -229,9 +226,9 @@ const longLook = 5 * time.Second
 // confirmReplacing asks, at a terminal, before objects are replaced by other content or removed. Without a terminal,
 // the restore ends here; a dry run asks nothing, and goes on: refused is the error with which it ends then. --overwrite
 // answers ahead. With -replace=prompt of IBM's client it asks before any is replaced, and a no keeps them.
-func (a *app) confirmReplacing(ctx context.Context, r *repo.Repository, what restore.Selection, to *restore.Target,
-	f *restoreFlags,
+func (a *app) confirmReplacing(ctx context.Context, r *repo.Repository, what restore.Selection, f *restoreFlags,
 ) (refused, err error) {
+	to := &f.to
 	if f.dsmc.prompt {
 		return nil, a.promptReplacing(ctx, r, what, to)
 	}
@@ -242,10 +239,10 @@ func (a *app) confirmReplacing(ctx context.Context, r *repo.Repository, what res
 	if !a.spec.Output().JSON {
 		terminal = unlock.OpenTerminal(a.Err)
 	}
-	if f.dryRun && terminal != nil {
+	if f.to.DryRun && terminal != nil {
 		return nil, nil
 	}
-	if !f.dryRun {
+	if !f.to.DryRun {
 		to.Asked, to.Unasked = time.Now(), true
 	}
 	long := time.AfterFunc(longLook, func() { a.print.Note("comparing existing files with the snapshot") })
@@ -255,19 +252,19 @@ func (a *app) confirmReplacing(ctx context.Context, r *repo.Repository, what res
 		return nil, context.Cause(ctx) // the restore reports other errors
 	}
 	if terminal == nil {
-		if refused = unasked(found, f); f.dryRun {
+		if refused = unasked(found, f); f.to.DryRun {
 			return refused, nil
 		}
 		return nil, refused
 	}
 	text, question, advice := "", "Remove them?", "without --delete, what the snapshot does not have stays"
 	if found.Differ > 0 {
-		text = listed(found.Differ, f.target, "differ from the snapshot, and would be replaced", found.Examples)
+		text = listed(found.Differ, f.to.Path, "differ from the snapshot, and would be replaced", found.Examples)
 		question, advice = "Replace them?", "--overwrite never keeps what exists, if-newer what has a later "+
 			"modification time than in the snapshot, and always replaces it"
 	}
 	if found.Extra > 0 {
-		text += listed(found.Extra, f.target, "would be removed (the snapshot lacks them)", found.Removed)
+		text += listed(found.Extra, f.to.Path, "would be removed (the snapshot lacks them)", found.Removed)
 	}
 	if found.Differ > 0 && found.Extra > 0 {
 		question = "Replace and remove them?"
@@ -313,10 +310,10 @@ func unasked(found *restore.Survey, f *restoreFlags) error {
 		advice = "since a newer snapshot may exist that cannot be read, name " + f.doubt + " instead of latest to agree"
 	}
 	what := "nothing was restored"
-	if f.dryRun {
+	if f.to.DryRun {
 		what = "without a terminal to ask on, the restore would change nothing"
 	}
-	return fmt.Errorf("%s, since files in %s differ from the snapshot: %s (%s); %s", what, human.Printable(f.target),
+	return fmt.Errorf("%s, since files in %s differ from the snapshot: %s (%s); %s", what, human.Printable(f.to.Path),
 		strings.Join(text, ", "), strings.Join(names, ", "), advice)
 }
 

@@ -19,14 +19,14 @@ import (
 )
 
 type rewriteFlags struct {
-	filter  filterFlags
+	filter  repo.Filter
 	exclude patternLists
 	forget  bool
 	dryRun  bool
 }
 
 func (f *rewriteFlags) register(flags *pflag.FlagSet) {
-	f.filter.register(flags)
+	filterFlags(flags, &f.filter)
 	f.exclude.register(flags, "exclude", "leave out objects that match the pattern")
 	flags.BoolVar(&f.forget, "forget", false, "remove the originals after the new snapshots were read back")
 	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "change nothing, only report what would be left out")
@@ -63,7 +63,7 @@ func (a *app) rewrite(ctx context.Context, f *rewriteFlags, args []string) error
 		return usagef("%w: give --exclude or another pattern", rewrite.ErrNoChange)
 	}
 	return a.withRepository(ctx, func(r *repo.Repository) error {
-		chosen, unread, err := a.chosen(ctx, r, args, f.filter.filter())
+		chosen, unread, err := a.chosen(ctx, r, args, f.filter)
 		if err != nil {
 			return err
 		}
@@ -85,11 +85,11 @@ func (a *app) rewrite(ctx context.Context, f *rewriteFlags, args []string) error
 }
 
 // brieflyWriting returns the options of a session without a report at its end.
-func (a *app) brieflyWriting() repo.SessionOptions {
+func (a *app) brieflyWriting() (s repo.SessionOptions) {
 	l := report.NewJob(report.Check, time.Now)
 	a.place.Intake.Attach(l)
-	return repo.SessionOptions{Holder: repo.Holder{Host: hostName()}, Level: level(a.spec.Compression().Level),
-		Observer: &observer{ledger: l, note: a.print.Note}}
+	a.writes(&s, l)
+	return s
 }
 
 // chosen returns the named snapshots, each once, or all that match the filter. unread is an error if some of these

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/webdav"
 )
@@ -28,7 +29,7 @@ func (a *app) serveCommand() *cobra.Command {
 const serveGrace = time.Second
 
 func (a *app) serveWebDAVCommand() *cobra.Command {
-	var filter filterFlags
+	var filter repo.Filter
 	var port uint16
 	c := a.command(&cobra.Command{
 		Use:   "webdav [flags] [SNAPSHOT[:/PATH]]",
@@ -47,7 +48,7 @@ are not.`,
 			return err
 		}
 		defer func() { err = errors.Join(err, r.Close()) }()
-		root, err := a.rootOf(ctx, r, args, filter.filter())
+		root, err := a.rootOf(ctx, r, args, filter)
 		if err != nil {
 			return err
 		}
@@ -74,7 +75,7 @@ are not.`,
 		}
 		return nil
 	}, options.GroupPolicy)
-	filter.register(c.Flags())
+	filterFlags(c.Flags(), &filter)
 	c.Flags().Uint16Var(&port, "port", 0, "port to listen at (default: a free one)")
 	return c
 }

@@ -31,9 +31,13 @@ type setupRun struct {
 	*app
 	flags    *pflag.FlagSet
 	sources  []string // of --source
-	recovery recoveryFlags
-	recover  fromFlags
-	yes      bool
+	recovery struct { // where the recovery key is kept
+		file      string
+		confirmed bool
+	}
+	// from which repository the option file of a lost machine comes
+	recover struct{ repository, host, snapshot string }
+	yes     bool
 
 	dialog  *setup.Dialog // nil: nothing is asked
 	system  *setup.Host
@@ -43,12 +47,6 @@ type setupRun struct {
 	unseen  bool // the recovery key of the repository was never shown
 	result  output.Setup
 	runs    bool // the service is to run it
-}
-
-// recoveryFlags say where the recovery key is kept.
-type recoveryFlags struct {
-	file      string
-	confirmed bool
 }
 
 func (a *app) setupCommand() *cobra.Command {

@@ -21,9 +21,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/setup"
 )
 
-// fromFlags say from which repository the option file of a lost machine comes.
-type fromFlags struct{ repository, host, snapshot string }
-
 var (
 	// errNoSetup: a repository has no option file.
 	errNoSetup = errors.New("no snapshot there has an option file: a backup that used one stores it. " +

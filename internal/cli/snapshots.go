@@ -16,7 +16,7 @@ import (
 )
 
 func (a *app) snapshotsCommand() *cobra.Command {
-	var filter filterFlags
+	var filter repo.Filter
 	var latest int
 	var groupBy string
 	var compact, forgotten bool
@@ -44,7 +44,7 @@ A snapshot that is dated in the future, since a clock was wrong, counts as of it
 		if forgotten && len(args) > 0 {
 			return usagef("--forgotten lists all forgotten snapshots: leave out the IDs")
 		}
-		list, proven, err := a.listSnapshots(ctx, args, filter.filter(), forgotten)
+		list, proven, err := a.listSnapshots(ctx, args, filter, forgotten)
 		if err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ A snapshot that is dated in the future, since a clock was wrong, counts as of it
 		}
 		return a.print.Report(&proven)
 	}, options.GroupPolicy)
-	filter.register(c.Flags())
+	filterFlags(c.Flags(), &filter)
 	c.Flags().IntVar(&latest, "latest", 0, "only the newest n of each host and set of paths")
 	c.Flags().StringVarP(&groupBy, "group-by", "g", "", "one table per host, paths, tags (a list of these words)")
 	c.Flags().BoolVar(&forgotten, "forgotten", false,
@@ -107,8 +107,8 @@ func (a *app) listSnapshots(ctx context.Context, refs []string, filter repo.Filt
 		}
 		return list, proven, err
 	}
-	if a.caches() {
-		if proven.Summary, err = proofs.ReadSummary(r.CacheFolder()); err != nil {
+	if folder := a.cacheFolder(r); folder != "" {
+		if proven.Summary, err = proofs.ReadSummary(folder); err != nil {
 			a.print.Note(err.Error())
 		}
 	}

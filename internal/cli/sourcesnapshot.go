@@ -31,7 +31,7 @@ func (a *app) freeze(ctx context.Context, f *backupFlags, job *backup.Job) (end 
 	if kind == sourcesnap.Off || job.Stdin != nil {
 		return end, nil
 	}
-	if kind == sourcesnap.Hook && (f.dryRun || f.noHooks) {
+	if kind == sourcesnap.Hook && (f.job.Session.DryRun || f.noHooks) {
 		a.print.Note("the sources are read live: --dry-run and --no-hooks run no " + snapshotBegin)
 		return end, nil
 	}

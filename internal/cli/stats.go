@@ -17,7 +17,7 @@ import (
 )
 
 func (a *app) statsCommand() *cobra.Command {
-	var filter filterFlags
+	var filter repo.Filter
 	var mode, cost string
 	var c *cobra.Command
 	c = a.command(&cobra.Command{
@@ -55,7 +55,7 @@ for a GB that is read (out).`,
 			return err
 		}
 		defer func() { err = errors.Join(err, r.Close()) }()
-		list, err := a.selectSnapshots(ctx, r, args, filter.filter())
+		list, err := a.selectSnapshots(ctx, r, args, filter)
 		if err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ for a GB that is read (out).`,
 		}
 		return a.print.Print(&output.Stats{Statistics: stats, Prices: prices})
 	}, options.GroupPolicy)
-	filter.register(c.Flags())
+	filterFlags(c.Flags(), &filter)
 	c.Flags().StringVar(&mode, "mode", string(browse.RestoreSize),
 		"what to count: restore-size, files-by-contents, raw-data, unique or repository")
 	c.Flags().StringVar(&cost, "cost", "", "prices of the provider; counts the whole repository")
@@ -86,11 +86,7 @@ for a GB that is read (out).`,
 
 // unique counts what no other snapshot than those of the list needs.
 func (a *app) unique(ctx context.Context, r *repo.Repository, list []repo.Listed) (*browse.Statistics, error) {
-	opt := prune.Options{}
-	if a.spec.Cache().Enabled {
-		opt.Scratch = r.CacheFolder()
-	}
-	used, err := prune.Unique(ctx, r, opt, idsOf(list))
+	used, err := prune.Unique(ctx, r, prune.Options{Scratch: a.cacheFolder(r)}, idsOf(list))
 	if err != nil {
 		return nil, fmt.Errorf("find what only these snapshots use: %w", err)
 	}

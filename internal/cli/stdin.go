@@ -21,19 +21,19 @@ const commandGrace = 3 * time.Second
 
 // fromStdin sets a stream as the source: standard input, or the output of a command.
 func (a *app) fromStdin(ctx context.Context, f *backupFlags, args []string, job *backup.Job) error {
-	for name := range strings.SplitSeq(f.stream.name, "/") {
-		if name == "." || name == ".." || strings.ContainsRune(name, 0) || strings.Trim(f.stream.name, "/") == "" {
-			return usagef("--stdin-filename %q is not the path of a file: give one without . and ..", f.stream.name)
+	for name := range strings.SplitSeq(f.streamName, "/") {
+		if name == "." || name == ".." || strings.ContainsRune(name, 0) || strings.Trim(f.streamName, "/") == "" {
+			return usagef("--stdin-filename %q is not the path of a file: give one without . and ..", f.streamName)
 		}
 	}
-	job.Stdin = &backup.Stdin{Name: f.stream.name}
-	job.Label.Sources = []string{path.Join("/", f.stream.name)}
+	job.Stdin = &backup.Stdin{Name: f.streamName}
+	job.Label.Sources = []string{path.Join("/", f.streamName)}
 	switch {
 	case f.lists.given():
 		return usagef("--files-from and --stdin exclude each other")
-	case !f.stream.command && len(args) > 0:
+	case !f.stdinByCommand && len(args) > 0:
 		return usagef("--stdin takes no paths")
-	case !f.stream.command:
+	case !f.stdinByCommand:
 		job.Stdin.Reader = abortable(ctx, a.In)
 		return nil
 	case len(args) == 0:

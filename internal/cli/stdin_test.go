@@ -33,7 +33,7 @@ func TestNoCommandOutlivesTheBackup(t *testing.T) {
 		a := &app{governor: governor.New(governor.Config{})}
 		a.Err = io.Discard
 		f, job := &backupFlags{}, &backup.Job{}
-		f.stream.name, f.stream.command = "out", true
+		f.streamName, f.stdinByCommand = "out", true
 		require.NoError(t, a.fromStdin(ctx, f, []string{"/bin/sh", "-c", "echo $$ >" + file + "; exec sleep 600"}, job))
 		done := make(chan struct{})
 		go func() {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -16,16 +15,16 @@ import (
 )
 
 type tagFlags struct {
-	filter filterFlags
+	filter repo.Filter
 	change rewrite.TagChange
 	dryRun bool
 }
 
 func (f *tagFlags) register(flags *pflag.FlagSet) {
-	f.filter.register(flags)
-	flags.Var((*tagList)(&f.change.Set), "set", "replace all tags by these; '' removes all; repeatable, or a list a,b")
-	flags.Var((*tagList)(&f.change.Add), "add", "add a tag; repeatable, or a list a,b")
-	flags.Var((*tagList)(&f.change.Remove), "remove", "remove a tag; repeatable, or a list a,b")
+	filterFlags(flags, &f.filter)
+	flags.Var(tagList(&f.change.Set), "set", "replace all tags by these; '' removes all; repeatable, or a list a,b")
+	flags.Var(tagList(&f.change.Add), "add", "add a tag; repeatable, or a list a,b")
+	flags.Var(tagList(&f.change.Remove), "remove", "remove a tag; repeatable, or a list a,b")
 	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "change nothing, only report what would be done")
 }
 
@@ -70,7 +69,7 @@ start it again to finish it.`,
 			return err
 		}
 		return a.withRepository(ctx, func(r *repo.Repository) error {
-			chosen, unread, err := a.chosen(ctx, r, args, f.filter.filter())
+			chosen, unread, err := a.chosen(ctx, r, args, f.filter)
 			if err != nil {
 				return err
 			}
@@ -84,22 +83,4 @@ start it again to finish it.`,
 	}, options.GroupPolicy)
 	f.register(c.Flags())
 	return c
-}
-
-// tagList is the value of a repeatable flag that takes a tag, or a list of them with commas. Unlike pflag's slices it
-// reads no quotes and ends at no newline: a tag is what was typed.
-type tagList []string
-
-// String returns the list as it is typed.
-func (l *tagList) String() string { return strings.Join(*l, ",") }
-
-// Type is the name of the type in help.
-func (l *tagList) Type() string { return "strings" }
-
-// Set appends the tags of text, none if it is empty.
-func (l *tagList) Set(text string) error {
-	if text != "" {
-		*l = append(*l, strings.Split(text, ",")...)
-	}
-	return nil
 }

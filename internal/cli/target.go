@@ -137,11 +137,11 @@ func (a *app) prepareTarget(ctx context.Context, f *backupFlags, id string) erro
 	if sysinfo.HidesTrusted() {
 		a.print.Note("attributes trusted.* are left out, since this process lacks CAP_SYS_ADMIN")
 	}
-	if f.dryRun {
+	if f.job.Session.DryRun {
 		return nil
 	}
 	a.probeNewTarget(ctx, id)
-	if f.repository.measure {
+	if f.measure {
 		at, err := a.place.Location()
 		if err != nil {
 			return err

@@ -54,8 +54,8 @@ func parseJobPolicy(word string) (iopolicy.Policy, error) {
 func (a *app) tierSetCommand() *cobra.Command {
 	var process int
 	var all bool
-	var impact options.PercentFlag
-	term := options.DurationFlag{Most: control.LongestTerm}
+	var impact *float64
+	var term time.Duration
 	c := a.command(&cobra.Command{
 		Use:   "set [flags] [POLICY]",
 		Short: "Change the policy of running jobs",
@@ -73,7 +73,7 @@ is 1 if no job runs, or if one could not be changed.`,
 		Args:              arguments(0, 1),
 		ValidArgsFunction: oneOf(options.PolicyNames()...),
 	}, func(ctx context.Context, args []string) error {
-		set, err := changeOf(args, term.Value, impact)
+		set, err := changeOf(args, term, impact)
 		if err != nil {
 			return err
 		}
@@ -95,8 +95,10 @@ is 1 if no job runs, or if one could not be changed.`,
 	})
 	c.Flags().Var(options.PID(&process), "pid", "the job with this process ID")
 	c.Flags().BoolVar(&all, allFlag, false, "all running jobs of this user")
-	c.Flags().Var(&term, "for", "for how long, such as 30m (default: until the next change)")
-	c.Flags().Var(&impact, "max-impact", "how much the jobs may slow other processes: a percentage")
+	c.Flags().Var(options.DurationFlag(&term, control.LongestTerm), "for",
+		"for how long, such as 30m (default: until the next change)")
+	c.Flags().Var(options.PercentFlag(&impact), "max-impact",
+		"how much the jobs may slow other processes: a percentage")
 	return lenient(c)
 }
 
@@ -113,16 +115,16 @@ func (a *app) changeJobs(ctx context.Context, jobs []control.Running, set change
 type change func(context.Context, control.Running) (control.Change, error)
 
 // changeOf returns the change to apply to each job.
-func changeOf(args []string, term time.Duration, impact options.PercentFlag) (change, error) {
+func changeOf(args []string, term time.Duration, impact *float64) (change, error) {
 	if len(args) == 0 {
 		switch {
 		case term != 0:
 			return nil, usagef("--for belongs to a policy: name one (%s)", strings.Join(options.PolicyNames(), ", "))
-		case !impact.Given:
+		case impact == nil:
 			return nil, usagef("name a policy (%s) or give --max-impact", strings.Join(options.PolicyNames(), ", "))
 		}
 		return func(ctx context.Context, j control.Running) (control.Change, error) {
-			return j.SetMaxImpact(ctx, impact.Value)
+			return j.SetMaxImpact(ctx, *impact)
 		}, nil
 	}
 	p, err := parseJobPolicy(args[0])
@@ -131,10 +133,10 @@ func changeOf(args []string, term time.Duration, impact options.PercentFlag) (ch
 	}
 	return func(ctx context.Context, j control.Running) (control.Change, error) {
 		c, err := j.SetPolicy(ctx, p, term)
-		if err != nil || !impact.Given {
+		if err != nil || impact == nil {
 			return c, err
 		}
-		more, err := j.SetMaxImpact(ctx, impact.Value)
+		more, err := j.SetMaxImpact(ctx, *impact)
 		c.Notes = append(c.Notes, more.Notes...)
 		return c, err
 	}, nil

@@ -23,7 +23,7 @@ import (
 )
 
 type versionsFlags struct {
-	filter    filterFlags
+	filter    repo.Filter
 	recursive bool
 	repo      string // as it was named on the command line: a restore needs it too
 }
@@ -47,12 +47,12 @@ A file with the same content in several snapshots in a row is one version, whate
 			v.repo = flag.Value.String()
 		}
 		return a.withRepository(ctx, func(r *repo.Repository) error {
-			list, _, err := a.readable(ctx, r, v.filter.filter())
+			list, _, err := a.readable(ctx, r, v.filter)
 			if err != nil {
 				return err
 			}
 			if len(list) == 0 {
-				return fmt.Errorf("find snapshots%s: %w", v.filter.filter(), repo.ErrNoSnapshot)
+				return fmt.Errorf("find snapshots%s: %w", v.filter, repo.ErrNoSnapshot)
 			}
 			var failed error
 			for i, at := range args {
@@ -63,7 +63,7 @@ A file with the same content in several snapshots in a row is one version, whate
 			return failed
 		})
 	}, options.GroupPolicy)
-	v.filter.register(c.Flags())
+	filterFlags(c.Flags(), &v.filter)
 	c.Flags().BoolVarP(&v.recursive, "recursive", "R", false, "with a directory: the files of its subdirectories too")
 	return c
 }
@@ -91,19 +91,19 @@ func (a *app) versions(ctx context.Context, r *repo.Repository, hosts [][]repo.L
 	}
 	q := browse.VersionQuery{Dir: path.Dir(at), Inactive: true, Contents: true}
 	q.Match = func(p string, _ *tree.Node) bool { return p == at }
-	found, err := a.versionsOf(ctx, r, hosts, q, v)
-	folder := found.dirs > 0 || at == "/"
-	if err == nil && found.files == 0 && folder {
+	files, dirs, err := a.versionsOf(ctx, r, hosts, q, v)
+	folder := dirs > 0 || at == "/"
+	if err == nil && files == 0 && folder {
 		q.Dir, q.Enter, q.Match = at, v.recursive, func(string, *tree.Node) bool { return true }
-		found, err = a.versionsOf(ctx, r, hosts, q, v)
+		files, _, err = a.versionsOf(ctx, r, hosts, q, v)
 	}
-	if err == nil && found.files == 0 && !folder && strings.ContainsAny(argument, wild) {
+	if err == nil && files == 0 && !folder && strings.ContainsAny(argument, wild) {
 		if q, err = patternQuery(argument); err == nil {
-			found, err = a.versionsOf(ctx, r, hosts, q, v)
+			files, _, err = a.versionsOf(ctx, r, hosts, q, v)
 		}
 	}
 	switch {
-	case err != nil || found.files > 0:
+	case err != nil || files > 0:
 		return err
 	case folder:
 		return fmt.Errorf("%s has no files directly in it: add --recursive", at)
@@ -143,12 +143,10 @@ func patternQuery(argument string) (browse.VersionQuery, error) {
 	return q, nil
 }
 
-// seen counts what a query has found.
-type seen struct{ files, dirs int }
-
+// versionsOf prints what a query finds, and counts it.
 func (a *app) versionsOf(ctx context.Context, r *repo.Repository, hosts [][]repo.Listed, q browse.VersionQuery,
 	v *versionsFlags,
-) (found seen, err error) {
+) (files, dirs int, err error) {
 	for _, list := range hosts {
 		dated := make([]browse.Dated, len(list))
 		saved := make(map[format.ID]time.Time, len(list))
@@ -163,18 +161,18 @@ func (a *app) versionsOf(ctx context.Context, r *repo.Repository, hosts [][]repo
 		last := ""
 		err := browse.Versions(ctx, r, dated, q, func(one browse.Version) error {
 			if one.Node.Type == tree.Dir {
-				found.dirs++
+				dirs++
 				return nil
 			}
-			found.files++
+			files++
 			record := &output.ContentVersion{Version: one, Host: host, Repository: v.repo, Saved: saved[one.First],
 				Until: saved[one.Last], First: one.Path != last}
 			last = one.Path
 			return a.print.Print(record)
 		})
 		if err != nil {
-			return found, err
+			return files, dirs, err
 		}
 	}
-	return found, nil
+	return files, dirs, nil
 }

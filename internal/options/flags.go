@@ -1,8 +1,11 @@
 package options
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/spf13/pflag"
 )
@@ -111,4 +114,76 @@ func given(flags *pflag.FlagSet, name string) []string {
 		return nil // a foreign flag of that name
 	}
 	return v.given
+}
+
+// flagOf is the value of a flag that is no option.
+type flagOf[T any] struct {
+	to    *T
+	kind  string
+	parse func(text string) (T, error)
+	show  func(T) string
+}
+
+// Flag returns the value of a flag that is no option, which sets to. kind names the kind of value in help texts, and
+// show formats the default there.
+func Flag[T any](to *T, kind string, parse func(text string) (T, error), show func(T) string) pflag.Value {
+	return &flagOf[T]{to, kind, parse, show}
+}
+
+// Set implements pflag.Value.
+func (f *flagOf[T]) Set(text string) error {
+	value, err := f.parse(text)
+	if err == nil {
+		*f.to = value
+	}
+	return err
+}
+
+func (f *flagOf[T]) String() string { return f.show(*f.to) }
+
+// Type implements pflag.Value.
+func (f *flagOf[T]) Type() string { return f.kind }
+
+// Whole is a flag that is a whole number, 1 or more; want is the error message for other values. pflag's own accepts
+// any number, and its errors name functions of package strconv.
+func Whole(n *int, want string) pflag.Value {
+	return Flag(n, "int", func(text string) (int, error) {
+		value, err := strconv.Atoi(text)
+		if err != nil || value < 1 {
+			return 0, errors.New(want)
+		}
+		return value, nil
+	}, strconv.Itoa)
+}
+
+// PID is a flag that is a process ID.
+func PID(n *int) pflag.Value { return Whole(n, "write a process ID") }
+
+// PercentFlag is a flag that is a percentage from 0 to 100; nil: not given.
+func PercentFlag(to **float64) pflag.Value {
+	return Flag(to, "percent", func(text string) (*float64, error) {
+		value, err := parsePercent(text)
+		return &value, err
+	}, func(value *float64) string {
+		if value == nil {
+			return ""
+		}
+		return (&Option{}).format(*value)
+	})
+}
+
+// DurationFlag is a flag that is a time, at least a second; 0: not given.
+func DurationFlag(to *time.Duration, most time.Duration) pflag.Value {
+	return Flag(to, "duration", func(text string) (time.Duration, error) {
+		value, err := parseDuration(text)
+		if err == nil && (value < time.Second || value > most) {
+			err = fmt.Errorf("%w: %q is not a time from 1s to %s", ErrValue, text, formatDuration(most))
+		}
+		return value, err
+	}, func(value time.Duration) string {
+		if value == 0 {
+			return ""
+		}
+		return formatDuration(value)
+	})
 }
