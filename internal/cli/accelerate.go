@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/control"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -48,12 +49,12 @@ func (a *app) accelerate(ctx context.Context, process int, term time.Duration, o
 	if err != nil {
 		return err
 	}
-	set := func(ctx context.Context, j control.Running) (control.Change, error) {
+	set := func(ctx context.Context, j control.Running) (event.PolicyChange, error) {
 		return j.SetPolicy(ctx, iopolicy.Important, term)
 	}
 	order := control.Command{Action: control.Accelerate}
 	if off {
-		set = func(ctx context.Context, j control.Running) (control.Change, error) { return j.ReturnPolicy(ctx) }
+		set = func(ctx context.Context, j control.Running) (event.PolicyChange, error) { return j.ReturnPolicy(ctx) }
 	} else {
 		order.Until = time.Now().Add(term)
 	}

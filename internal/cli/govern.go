@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/place"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy/shared"
 )
@@ -51,7 +52,7 @@ func (a *app) begin(ctx context.Context, kind report.Kind, sources ...string) (l
 	if at, err := a.place.Location(); err == nil {
 		repository = at.String()
 	}
-	a.governor.Show(control.Status{Job: kind.String(), Sources: sources, Repository: repository}, l)
+	a.governor.Show(event.Job{Job: kind.String(), Sources: sources, Repository: repository}, l)
 	ctx, cancel := context.WithCancel(ctx)
 	control.OnSignal(ctx, a.governor.Job, a.print.Note)
 	stop, served := a.serve(ctx, a.governor.Job)

@@ -118,9 +118,9 @@ func (a *app) unreachable(ctx context.Context, service control.Service, absent e
 	if err != nil {
 		return absent
 	}
-	p, _, _ := service.Find(ctx, state) // without an answer, the presence is known
-	if p.State != event.ServiceStopped && p.State != event.ServiceUnreachable {
+	o, _ := service.Find(ctx, state) // without an answer, it is known whether it runs
+	if o.State != event.ServiceStopped && o.State != event.ServiceUnreachable {
 		return absent
 	}
-	return errors.New(output.Presence(&event.Overview{State: p.State, PID: p.PID}))
+	return errors.New(output.Presence(&o))
 }

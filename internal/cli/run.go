@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/control"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/throttle"
 	"github.com/tidemark-backup/tidemark/internal/throttle/priority"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
@@ -81,7 +82,7 @@ func (a *app) run(ctx context.Context, p iopolicy.Policy, argv []string) error {
 	var running *priority.Process // keeps the state that a term began with
 	var known *throttle.Announcement
 	job := control.NewJob(p, control.Means{
-		Show: func() control.Status { return control.Status{Job: "run"} },
+		Show: func() event.Job { return event.Job{Job: "run"} },
 		Apply: func(p iopolicy.Policy) ([]string, error) {
 			applied, err := running.Apply(p)
 			if err == nil {

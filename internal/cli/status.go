@@ -166,19 +166,14 @@ func (a *app) status(ctx context.Context, name string) (*output.Status, error) {
 	case err != nil:
 		return nil, err
 	default:
-		p, d, err := control.Daemon(dir).Find(ctx, state)
-		o.Service, o.State, o.User = d, p.State, p.User
-		if d == nil {
-			o.PID = p.PID
-		}
-		if err != nil {
+		if o, err = control.Daemon(dir).Find(ctx, state); err != nil {
 			o.Problems = append(o.Problems, err.Error())
 		}
 		jobs, err := control.Jobs(dir)
 		if err != nil {
 			return nil, fmt.Errorf("look for running jobs: %w", err)
 		}
-		o.Jobs, err = each(jobs, func(j control.Running) (control.Status, error) { return j.Status(ctx) })
+		o.Jobs, err = each(jobs, func(j control.Running) (event.Job, error) { return j.Status(ctx) })
 		if err != nil && ctx.Err() == nil {
 			o.Problems = append(o.Problems, err.Error())
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/control"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -37,7 +38,7 @@ func (a *app) tierShowCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		all, err := each(jobs, func(j control.Running) (control.Status, error) { return j.Status(ctx) })
+		all, err := each(jobs, func(j control.Running) (event.Job, error) { return j.Status(ctx) })
 		return errors.Join(a.print.Print(&output.Jobs{List: all}), err)
 	}))
 }
@@ -104,7 +105,7 @@ is 1 if no job runs, or if one could not be changed.`,
 
 // changeJobs applies a change to jobs, and returns how many were changed.
 func (a *app) changeJobs(ctx context.Context, jobs []control.Running, set change) (n int, err error) {
-	changes, err := each(jobs, func(j control.Running) (control.Change, error) { return set(ctx, j) })
+	changes, err := each(jobs, func(j control.Running) (event.PolicyChange, error) { return set(ctx, j) })
 	for _, c := range changes {
 		err = errors.Join(a.print.Print(&output.PolicyChange{Change: c}), err)
 	}
@@ -112,7 +113,7 @@ func (a *app) changeJobs(ctx context.Context, jobs []control.Running, set change
 }
 
 // change is a request to a job.
-type change func(context.Context, control.Running) (control.Change, error)
+type change func(context.Context, control.Running) (event.PolicyChange, error)
 
 // changeOf returns the change to apply to each job.
 func changeOf(args []string, term time.Duration, impact *float64) (change, error) {
@@ -123,7 +124,7 @@ func changeOf(args []string, term time.Duration, impact *float64) (change, error
 		case impact == nil:
 			return nil, usagef("name a policy (%s) or give --max-impact", strings.Join(options.PolicyNames(), ", "))
 		}
-		return func(ctx context.Context, j control.Running) (control.Change, error) {
+		return func(ctx context.Context, j control.Running) (event.PolicyChange, error) {
 			return j.SetMaxImpact(ctx, *impact)
 		}, nil
 	}
@@ -131,7 +132,7 @@ func changeOf(args []string, term time.Duration, impact *float64) (change, error
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, j control.Running) (control.Change, error) {
+	return func(ctx context.Context, j control.Running) (event.PolicyChange, error) {
 		c, err := j.SetPolicy(ctx, p, term)
 		if err != nil || impact == nil {
 			return c, err

@@ -6,13 +6,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // answer answers a request about a job whose socket exists since start.
 func (j *Job) answer(q request, start time.Time) any {
-	var c Change
+	var c event.PolicyChange
 	var err error
 	switch q.Request {
 	case askStatus:
@@ -41,7 +42,7 @@ func (j *Job) answer(q request, start time.Time) any {
 }
 
 // shown returns the status of a job with what is known of its process.
-func (j *Job) shown(start time.Time) Status {
+func (j *Job) shown(start time.Time) event.Job {
 	s := j.Status()
 	s.Type, s.Version, s.PID, s.Command = "job", protocol, os.Getpid(), shownCommand(os.Args)
 	if s.Start.IsZero() {
@@ -54,12 +55,12 @@ func (j *Job) shown(start time.Time) Status {
 }
 
 // changed describes a change from a policy. j.mu is held.
-func (j *Job) changed(was iopolicy.Policy, notes []string) Change {
+func (j *Job) changed(was iopolicy.Policy, notes []string) event.PolicyChange {
 	if notes == nil {
 		notes = []string{}
 	}
-	return Change{Type: "policy_change", Version: protocol, PID: os.Getpid(), Was: was.String(), Policy: j.policy.String(),
-		Until: j.end(), Notes: notes}
+	return event.PolicyChange{Type: "policy_change", Version: protocol, PID: os.Getpid(), Was: was.String(),
+		Policy: j.policy.String(), Until: j.end(), Notes: notes}
 }
 
 func (j *Job) setImpact(percent float64) any {

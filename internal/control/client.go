@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -84,38 +85,38 @@ func abandoned(entry fs.DirEntry) bool {
 }
 
 // Status returns the state of a job.
-func (r Running) Status(ctx context.Context) (Status, error) {
-	var s Status
+func (r Running) Status(ctx context.Context) (event.Job, error) {
+	var s event.Job
 	if err := r.ask(ctx, request{Version: protocol, Request: askStatus}, "job", &s); err != nil {
-		return Status{}, fmt.Errorf("ask process %d: %w", r.PID, err)
+		return event.Job{}, fmt.Errorf("ask process %d: %w", r.PID, err)
 	}
 	return s, nil
 }
 
 // SetPolicy changes the policy of a job for a time in whole seconds, or until the next change if d is 0.
-func (r Running) SetPolicy(ctx context.Context, p iopolicy.Policy, d time.Duration) (Change, error) {
+func (r Running) SetPolicy(ctx context.Context, p iopolicy.Policy, d time.Duration) (event.PolicyChange, error) {
 	q := request{Version: protocol, Request: setPolicy, Policy: p.String(), ForSeconds: uint64(d / time.Second)}
 	return r.change(ctx, q)
 }
 
 // ReturnPolicy ends the time of a policy that was set for a time. A job without one stays as it is.
-func (r Running) ReturnPolicy(ctx context.Context) (Change, error) {
+func (r Running) ReturnPolicy(ctx context.Context) (event.PolicyChange, error) {
 	return r.change(ctx, request{Version: protocol, Request: returnPolicy})
 }
 
 // SetMaxImpact changes how much of their speed others may lose, in percent. The policy stays.
-func (r Running) SetMaxImpact(ctx context.Context, percent float64) (Change, error) {
+func (r Running) SetMaxImpact(ctx context.Context, percent float64) (event.PolicyChange, error) {
 	return r.change(ctx, request{Version: protocol, Request: setImpact, MaxImpact: percent})
 }
 
-func (r Running) change(ctx context.Context, q request) (Change, error) {
-	var c Change
+func (r Running) change(ctx context.Context, q request) (event.PolicyChange, error) {
+	var c event.PolicyChange
 	if err := r.ask(ctx, q, "policy_change", &c); err != nil {
 		what := "policy"
 		if q.Request == setImpact {
 			what = "impact"
 		}
-		return Change{}, fmt.Errorf("set %s of process %d: %w", what, r.PID, err)
+		return event.PolicyChange{}, fmt.Errorf("set %s of process %d: %w", what, r.PID, err)
 	}
 	return c, nil
 }

@@ -65,13 +65,13 @@ type job struct {
 	changes  []iopolicy.Policy
 	stubborn error
 	notes    []string
-	status   Status
+	status   event.Job
 	reported chan string // what happened at the end of a term
 }
 
 func newJob(holds iopolicy.Policy) *job {
 	j := &job{reported: make(chan string, 10)}
-	j.Job = NewJob(holds, Means{Show: func() Status { return j.status }, Apply: j.apply,
+	j.Job = NewJob(holds, Means{Show: func() event.Job { return j.status }, Apply: j.apply,
 		Note: func(text string) { j.reported <- text }})
 	return j
 }
@@ -131,7 +131,7 @@ func TestAJobIsShownAndChanged(t *testing.T) {
 	state := &event.Status{Type: "status", Phase: "scanning", FilesDone: 3, BytesDone: 9}
 	state.Gates = []event.Gate{{Device: "sda", Medium: "ssd", State: "waiting", Asleep: [4]float64{3: 1.5},
 		Windows: [4]uint64{5, 1}, Blamed: []report.Process{{PID: 42, Name: "make"}}}}
-	want := Status{Job: "backup", Sources: []string{"/home"}, Repository: "/srv/backup", Start: start, Status: state}
+	want := event.Job{Job: "backup", Sources: []string{"/home"}, Repository: "/srv/backup", Start: start, Status: state}
 	j := newJob(iopolicy.Throttle)
 	j.notes, j.status = []string{"nice stays 10"}, want
 	stop := begin(t, dir, j, usualLimits())
@@ -153,8 +153,8 @@ func TestAJobIsShownAndChanged(t *testing.T) {
 
 	c, err := r.SetPolicy(t.Context(), iopolicy.Important, 0)
 	require.NoError(t, err)
-	require.Equal(t, Change{Type: "policy_change", Version: 1, PID: os.Getpid(), Was: "throttle", Policy: "important",
-		Notes: []string{"nice stays 10"}}, c)
+	require.Equal(t, event.PolicyChange{Type: "policy_change", Version: 1, PID: os.Getpid(), Was: "throttle",
+		Policy: "important", Notes: []string{"nice stays 10"}}, c)
 	require.Equal(t, []iopolicy.Policy{iopolicy.Important}, j.changes)
 
 	j.stubborn = errors.New("it is a Sunday")
@@ -409,7 +409,7 @@ func TestManyAtOnce(t *testing.T) {
 	r := only(t, dir)
 	policies := []iopolicy.Policy{iopolicy.Important, iopolicy.Standard, iopolicy.Utility, iopolicy.Throttle}
 	var clients sync.WaitGroup
-	changed := make(chan Change, 100)
+	changed := make(chan event.PolicyChange, 100)
 	for i := range 4 { // as many as are let in, with one to look for jobs
 		clients.Go(func() {
 			for range 25 {

@@ -15,17 +15,11 @@ const LongestTerm = 365 * 24 * time.Hour
 // sleeps, and the wall clock does not.
 const termStep = time.Minute
 
-// Status is the state of a job. Its text may contain file names, which must be made printable before display.
-type Status = event.Job
-
-// Change is the result of a request that changed a job.
-type Change = event.PolicyChange
-
 // Means are the functions by which a job shows itself and carries out changes. Several goroutines call them at any
 // time. They must not wait for the job's own work. Apply and Impact must not call the job.
 type Means struct {
 	// Show returns what the job does. Its policy and its process are filled in.
-	Show func() Status
+	Show func() event.Job
 	// Apply has a policy hold. The notes report, for people, what could not be changed. After an error the old one holds.
 	Apply func(iopolicy.Policy) (notes []string, err error)
 	// Impact changes the part of their speed that others may lose, from 0 to 1; nil: its I/O passes no gate.
@@ -60,7 +54,7 @@ func (j *Job) Policy() iopolicy.Policy {
 }
 
 // Status returns the state of the job.
-func (j *Job) Status() Status {
+func (j *Job) Status() event.Job {
 	s := j.means.Show()
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -70,7 +64,7 @@ func (j *Job) Status() Status {
 
 // SetPolicy changes the policy for a time, or until the next change if d is 0. After the time, the policy returns to
 // the one before, or to what replaced that meanwhile.
-func (j *Job) SetPolicy(p iopolicy.Policy, d time.Duration) (Change, error) {
+func (j *Job) SetPolicy(p iopolicy.Policy, d time.Duration) (event.PolicyChange, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	was, lasting := j.policy, j.policy
@@ -79,7 +73,7 @@ func (j *Job) SetPolicy(p iopolicy.Policy, d time.Duration) (Change, error) {
 	}
 	notes, err := j.hold(p)
 	if err != nil {
-		return Change{}, err
+		return event.PolicyChange{}, err
 	}
 	j.endTerm()
 	if d > 0 {
@@ -92,7 +86,7 @@ func (j *Job) SetPolicy(p iopolicy.Policy, d time.Duration) (Change, error) {
 }
 
 // ReturnPolicy ends the term; without one, it does nothing.
-func (j *Job) ReturnPolicy() (Change, error) {
+func (j *Job) ReturnPolicy() (event.PolicyChange, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	was := j.policy
@@ -101,7 +95,7 @@ func (j *Job) ReturnPolicy() (Change, error) {
 	}
 	notes, err := j.hold(j.lasting)
 	if err != nil {
-		return Change{}, err
+		return event.PolicyChange{}, err
 	}
 	j.endTerm()
 	return j.changed(was, notes), nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -127,7 +128,7 @@ func TestASilentJobReportsOnlyWhatWentWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var notes []string
 		var fails error
-		j := NewJob(iopolicy.Throttle, Means{Show: func() Status { return Status{} }, Silent: true,
+		j := NewJob(iopolicy.Throttle, Means{Show: func() event.Job { return event.Job{} }, Silent: true,
 			Apply: func(iopolicy.Policy) ([]string, error) { return []string{"nice stays 10"}, fails },
 			Note:  func(text string) { notes = append(notes, text) }})
 		for _, failing := range []error{nil, errors.New("no")} {

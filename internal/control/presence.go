@@ -13,22 +13,15 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 )
 
-// Presence is what is known of the service.
-type Presence struct {
-	State event.ServiceState
-	PID   int    // 0: unknown
-	User  string // of another user's service
-}
-
 // lockFile is the file in the state folder that the service keeps locked. It has its process ID.
 const lockFile = "lock"
 
-// Find asks the service, whose state folder is given, for its state. Without an answer, the presence says why, and err
-// what was wrong with the answer.
-func (s Service) Find(ctx context.Context, stateDir string) (p Presence, d *event.Daemon, err error) {
+// Find asks the service, whose state folder is given, for its state. Without an answer, the overview says what is known
+// of the service, and err what was wrong with the answer.
+func (s Service) Find(ctx context.Context, stateDir string) (o event.Overview, err error) {
 	got, err := s.Status(ctx)
 	if err == nil {
-		return Presence{State: event.ServiceRuns, PID: got.PID}, &got, nil
+		return event.Overview{Service: &got, State: event.ServiceRuns}, nil
 	}
 	gone := errors.Is(err, ErrNoDaemon)
 	if gone {
@@ -37,14 +30,14 @@ func (s Service) Find(ctx context.Context, stateDir string) (p Presence, d *even
 	pid, held := holder(filepath.Join(stateDir, lockFile))
 	switch {
 	case held && suspended(pid):
-		return Presence{State: event.ServiceStopped, PID: pid}, nil, nil
+		return event.Overview{State: event.ServiceStopped, PID: pid}, nil
 	case held || !gone:
-		return Presence{State: event.ServiceUnreachable, PID: pid}, nil, err
+		return event.Overview{State: event.ServiceUnreachable, PID: pid}, err
 	}
 	if user, pid := foreign("/proc", os.Geteuid()); pid != 0 {
-		return Presence{State: event.ServiceOfOther, PID: pid, User: user}, nil, nil
+		return event.Overview{State: event.ServiceOfOther, PID: pid, User: user}, nil
 	}
-	return Presence{State: event.ServiceAbsent}, nil, nil
+	return event.Overview{State: event.ServiceAbsent}, nil
 }
 
 // holder returns whether a process holds the lock of a state folder, and its ID.

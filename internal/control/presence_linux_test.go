@@ -30,17 +30,17 @@ func locked(t *testing.T, pid int) string {
 func TestThePresenceOfTheService(t *testing.T) {
 	dir := place(t)
 	s := Daemon(dir)
-	find := func(state string) Presence {
+	find := func(state string) event.Overview {
 		t.Helper()
-		p, d, err := s.Find(t.Context(), state)
+		o, err := s.Find(t.Context(), state)
 		require.NoError(t, err)
-		require.Equal(t, p.State == event.ServiceRuns, d != nil)
-		return p
+		require.Equal(t, o.State == event.ServiceRuns, o.Service != nil)
+		return o
 	}
 	absent := find(t.TempDir())
 	require.Contains(t, []event.ServiceState{event.ServiceAbsent, event.ServiceOfOther}, absent.State)
 	held := locked(t, os.Getpid())
-	require.Equal(t, Presence{State: event.ServiceUnreachable, PID: os.Getpid()}, find(held))
+	require.Equal(t, event.Overview{State: event.ServiceUnreachable, PID: os.Getpid()}, find(held))
 
 	sleep := exec.Command("sleep", "600")
 	require.NoError(t, sleep.Start())
@@ -53,7 +53,9 @@ func TestThePresenceOfTheService(t *testing.T) {
 	end, err := ServeDaemon(t.Context(), dir, func(Command) (event.Daemon, error) { return event.Daemon{PID: 7}, nil })
 	require.NoError(t, err)
 	defer end()
-	require.Equal(t, Presence{State: event.ServiceRuns, PID: 7}, find(held))
+	runs := find(held)
+	require.Equal(t, event.Overview{Service: runs.Service, State: event.ServiceRuns}, runs)
+	require.Equal(t, 7, runs.Service.PID)
 }
 
 func TestAServiceOfAnotherUserIsFound(t *testing.T) {

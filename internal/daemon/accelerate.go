@@ -33,10 +33,8 @@ func (s *service) accelerate(until time.Time) {
 	}
 	ctx, end := context.WithDeadline(context.Background(), until)
 	s.faster = acceleration{until, ctx, end}
-	for _, j := range s.all() {
-		if j.run != nil && j.run.process != nil {
-			s.hasten(j.run.process)
-		}
+	for _, j := range s.steps() {
+		s.hasten(j.run.process)
 	}
 }
 

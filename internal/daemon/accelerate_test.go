@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/control"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
@@ -18,7 +19,7 @@ import (
 // throttled returns a job of this process, at throttle.
 func throttled() *control.Job {
 	return control.NewJob(iopolicy.Throttle, control.Means{Note: func(string) {},
-		Show:  func() control.Status { return control.Status{Job: "backup"} },
+		Show:  func() event.Job { return event.Job{Job: "backup"} },
 		Apply: func(iopolicy.Policy) ([]string, error) { return nil, nil }})
 }
 

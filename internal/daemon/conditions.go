@@ -101,7 +101,7 @@ const (
 func (s *service) startDue(now time.Time) {
 	s.takeTurns(now)
 	queue := slices.DeleteFunc(s.all(), func(j *live) bool {
-		return j.run != nil && j.run.process != nil || j.run == nil && j.due.IsZero()
+		return j.runs() || j.run == nil && j.due.IsZero()
 	})
 	slices.SortStableFunc(queue, func(a, b *live) int { return a.due.Compare(b.due) })
 	for _, j := range queue {
@@ -138,8 +138,8 @@ func (s *service) crowded(j *live, now time.Time) string {
 		step, _ := s.nextStep(j, now)
 		prunes = step.Name == pruneStep
 	}
-	for _, other := range s.all() {
-		if other == j || other.run == nil || other.run.process == nil {
+	for _, other := range s.steps() {
+		if other == j {
 			continue
 		}
 		if now.Sub(other.run.rec.Start) < shortRun {
@@ -192,8 +192,8 @@ func (s *service) drop(j *live, now time.Time) {
 
 // suspendRuns stops the steps of runs that must not go on now; their work so far is kept.
 func (s *service) suspendRuns(now time.Time) {
-	for _, j := range s.all() {
-		if j.run == nil || j.run.process == nil || j.run.end != running {
+	for _, j := range s.steps() {
+		if j.run.end != running {
 			continue
 		}
 		if why := s.blocked(j, now); why.text != "" {

@@ -12,13 +12,6 @@ import (
 // recordedLines is how many lines of the output of a command are recorded.
 const recordedLines = 100
 
-// hookEnd is the end of a look for what a killed run owes.
-type hookEnd struct {
-	j   *live
-	ran bool
-	err error
-}
-
 // settle runs what a killed run of a job owes. The job does not run meanwhile.
 func (s *service) settle(j *live) {
 	if s.Settle == nil || !j.settling.IsZero() {
@@ -27,21 +20,18 @@ func (s *service) settle(j *live) {
 	j.settling = s.Clock.Now()
 	go func(one *job.Job) {
 		ran, err := s.Settle(one)
-		select {
-		case s.settled <- hookEnd{j, ran, err}:
-		case <-s.done:
-		}
+		s.later(func() { s.settleEnded(j, ran, err) })
 	}(j.definition())
 }
 
 // settleEnded reports what was run.
-func (s *service) settleEnded(e hookEnd) {
-	e.j.settling = time.Time{}
+func (s *service) settleEnded(j *live, ran bool, err error) {
+	j.settling = time.Time{}
 	switch {
-	case e.err != nil:
-		s.note(e.j.job.Name, "AFTERCOMMAND of a run that was killed: "+e.err.Error())
-	case e.ran:
-		s.note(e.j.job.Name, "the AFTERCOMMAND of a run that was killed has run")
+	case err != nil:
+		s.note(j.job.Name, "AFTERCOMMAND of a run that was killed: "+err.Error())
+	case ran:
+		s.note(j.job.Name, "the AFTERCOMMAND of a run that was killed has run")
 	}
 }
 

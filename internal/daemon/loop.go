@@ -22,15 +22,13 @@ const tick = time.Minute
 // service is a running service. Only the loop uses it.
 type service struct {
 	*Config
-	start   time.Time
-	jobs    []*live // in the order of the option file
-	left    []*live // their runs go on after they left the option file
-	state   state
-	file    optionFile
-	ended   chan ended
-	settled chan hookEnd
-	orders  chan order
-	done    chan struct{} // closed when the loop ends
+	start time.Time
+	jobs  []*live // in the order of the option file
+	left  []*live // their runs go on after they left the option file
+	state state
+	file  optionFile
+	calls chan func()   // what the loop is to do
+	done  chan struct{} // closed when the loop ends
 
 	power      *machinestate.Power // of this round; nil: not asked yet
 	asleep     time.Time           // the machine is about to sleep, since; zero: it is awake
@@ -64,16 +62,16 @@ func (j *live) definition() *job.Job {
 	return j.job
 }
 
-// ended is a step that ended.
-type ended struct {
-	j      *live
-	result Result
+func newService(c *Config) *service {
+	return &service{Config: c, start: c.Clock.Now(), calls: make(chan func()), done: make(chan struct{})}
 }
 
-func newService(c *Config) *service {
-	return &service{Config: c, start: c.Clock.Now(), ended: make(chan ended), settled: make(chan hookEnd),
-		orders: make(chan order),
-		done:   make(chan struct{})}
+// later has the loop call do, unless it has ended.
+func (s *service) later(do func()) {
+	select {
+	case s.calls <- do:
+	case <-s.done:
+	}
 }
 
 // load reads the state and the option file.
@@ -144,13 +142,8 @@ func (s *service) loop(ctx context.Context) error {
 			break
 		}
 		select {
-		case e := <-s.ended:
-			s.stepEnded(e.j, e.result)
-		case e := <-s.settled:
-			s.settleEnded(e)
-		case o := <-s.orders:
-			d, err := s.carryOut(o.Command)
-			o.answer <- answer{d, err}
+		case do := <-s.calls:
+			do()
 		case _, ok := <-changes:
 			if !ok {
 				changes = nil
@@ -222,10 +215,8 @@ func (s *service) notify(state string) {
 // reportState shows in systemd what runs.
 func (s *service) reportState() {
 	var running []string
-	for _, j := range s.all() {
-		if j.run != nil && j.run.process != nil {
-			running = append(running, j.job.Name+" ("+j.run.step.Name+")")
-		}
+	for _, j := range s.steps() {
+		running = append(running, j.job.Name+" ("+j.run.step.Name+")")
 	}
 	text := "STATUS=" + human.Plural(uint64(len(s.jobs)), "job") + ", none runs"
 	if len(running) > 0 {
@@ -237,11 +228,17 @@ func (s *service) reportState() {
 // all returns the jobs, and those that left the option file while they run.
 func (s *service) all() []*live { return slices.Concat(s.jobs, s.left) }
 
+// steps returns the jobs with a step that runs.
+func (s *service) steps() []*live {
+	return slices.DeleteFunc(s.all(), func(j *live) bool { return !j.runs() })
+}
+
+// runs reports whether a step of the job runs.
+func (j *live) runs() bool { return j.run != nil && j.run.process != nil }
+
 // busy reports whether a step or the command of a killed run runs.
 func (s *service) busy() bool {
-	return slices.ContainsFunc(s.all(), func(j *live) bool {
-		return !j.settling.IsZero() || j.run != nil && j.run.process != nil
-	})
+	return slices.ContainsFunc(s.all(), func(j *live) bool { return !j.settling.IsZero() || j.runs() })
 }
 
 // pause returns how long the loop may sleep.
@@ -342,7 +339,7 @@ func (s *service) describe(j *live, now time.Time) event.DaemonJob {
 	at, _ := s.dueTime(j)
 	d.Next = known(at)
 	switch {
-	case j.run != nil && j.run.process != nil:
+	case j.runs():
 		d.State, d.Step, d.PID = "running", j.run.step.Name, j.run.process.PID()
 	case j.run != nil || !j.due.IsZero():
 		d.State, d.WaitsFor = "waiting", j.waits.text

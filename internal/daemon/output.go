@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"strings"
 	"sync"
@@ -29,14 +30,9 @@ type output struct {
 
 	mu      sync.Mutex
 	line    []byte
-	long    bool // the line is dropped
-	summary json.RawMessage
-	failure string // message of exit_error
+	long    bool   // the line is dropped
+	printed Result // without the exit code; the message is that of exit_error
 	last    string // last line that is no JSON, such as that of a crash
-	removed int
-	hooks   []event.Hook
-	full    bool
-	failed  Failures
 }
 
 // Write implements io.Writer. It never fails: a step must not end because of what it prints.
@@ -98,25 +94,26 @@ func (o *output) take() {
 		}
 	case "summary", "drill":
 		if len(line) <= longestSummary {
-			o.summary = bytes.Clone(line)
+			o.printed.Summary = bytes.Clone(line)
 		}
 	case "hook":
 		var h event.Hook
-		if json.Unmarshal(line, &h) == nil && len(o.hooks) < mostHooks {
-			o.hooks = append(o.hooks, h)
+		if json.Unmarshal(line, &h) == nil && len(o.printed.Hooks) < mostHooks {
+			o.printed.Hooks = append(o.printed.Hooks, h)
 		}
 	case "error":
 		var e event.Error
 		_ = json.Unmarshal(line, &e) // the line counts, whatever it says
-		if o.failed.Count++; o.failed.Count <= shownFailures {
-			o.failed.First = append(o.failed.First, oneFailure(&e))
+		failed := &o.printed.Failures
+		if failed.Count++; failed.Count <= shownFailures {
+			failed.First = append(failed.First, oneFailure(&e))
 		}
 		o.list.add(line)
 	case "exit_error":
-		o.failure, o.full = shorten(unattended(head.Message)), head.Reason == event.NoSpace
+		o.printed.Message, o.printed.Full = shorten(unattended(head.Message)), head.Reason == event.NoSpace
 	case "forget":
 		if !head.Keep && !head.Failed {
-			o.removed++
+			o.printed.Removed++
 		}
 	}
 }
@@ -125,15 +122,14 @@ func (o *output) take() {
 func (o *output) result(code int) Result {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	r := Result{ExitCode: code, Summary: o.summary, Removed: o.removed, Full: o.full, Failures: o.failed,
-		Hooks: o.hooks}
-	if code != 0 {
-		r.Message = o.failure
-		if r.Message == "" {
-			r.Message = o.last
-		}
-		for i := range o.hooks {
-			if h := &o.hooks[i]; h.Error != "" && h.Output != "" {
+	r := o.printed
+	r.ExitCode = code
+	if code == 0 {
+		r.Message = ""
+	} else {
+		r.Message = cmp.Or(r.Message, o.last)
+		for i := range r.Hooks {
+			if h := &r.Hooks[i]; h.Error != "" && h.Output != "" {
 				r.Message += "\n" + h.Step + " printed: " + shorten(strings.Join(lastLines(h.Output, shownLines), "\n"))
 			}
 		}

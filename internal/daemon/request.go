@@ -12,17 +12,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 )
 
-// order is an order from the control socket.
-type order struct {
-	control.Command
-	answer chan answer
-}
-
-type answer struct {
-	state event.Daemon
-	err   error
-}
-
 // errBusy: the loop did not answer in time.
 var errBusy = errors.New("the service is busy; try again")
 
@@ -39,19 +28,19 @@ func (s *service) serveOrder(o control.Command) (event.Daemon, error) {
 }
 
 // order has the loop carry out an order.
-func (s *service) order(o control.Command) (event.Daemon, error) {
-	q := order{o, make(chan answer, 1)}
+func (s *service) order(o control.Command) (d event.Daemon, err error) {
+	answered := make(chan struct{})
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
 	select {
-	case s.orders <- q:
+	case s.calls <- func() { d, err = s.carryOut(o); close(answered) }:
 	case <-s.done:
 		return event.Daemon{}, errors.New("the service ends")
 	case <-timeout.C:
 		return event.Daemon{}, errBusy
 	}
-	a := <-q.answer // the loop answers each order it has taken
-	return a.state, a.err
+	<-answered // the loop answers each order it has taken
+	return d, err
 }
 
 // carryOut carries out an order and returns the state afterwards.
@@ -129,7 +118,7 @@ func (s *service) startByHand(j *live) error {
 	switch {
 	case j.Paused:
 		return fmt.Errorf("job %s is paused: 'tidemark job resume %s' first", j.job.Name, j.job.Name)
-	case j.run != nil && j.run.process != nil:
+	case j.runs():
 		return fmt.Errorf("job %s is running already", j.job.Name)
 	case j.run != nil: // it goes on now
 		j.run.rec.Trigger = event.ByHand
@@ -141,7 +130,7 @@ func (s *service) startByHand(j *live) error {
 
 func (s *service) stopByHand(j *live) error {
 	switch {
-	case j.run != nil && j.run.process != nil:
+	case j.runs():
 		j.run.end = stopped
 		j.run.process.Stop()
 	case j.run != nil:

@@ -155,10 +155,7 @@ func (s *service) advance(j *live) {
 	s.hasten(p)
 	go func() {
 		result := p.Wait()
-		select {
-		case s.ended <- ended{j, result}:
-		case <-s.done:
-		}
+		s.later(func() { s.stepEnded(j, result) })
 	}()
 }
 
@@ -326,10 +323,7 @@ func (s *service) report(j *live) {
 
 // stopAll asks all steps to end, since the service ends.
 func (s *service) stopAll() {
-	for _, j := range s.all() {
-		if j.run == nil || j.run.process == nil {
-			continue
-		}
+	for _, j := range s.steps() {
 		j.run.process.Stop()
 		if j.run.end != stopped {
 			j.run.end = ending
@@ -339,10 +333,7 @@ func (s *service) stopAll() {
 
 // progress reports how far the steps are.
 func (s *service) progress(now time.Time) {
-	for _, j := range s.all() {
-		if j.run == nil || j.run.process == nil {
-			continue
-		}
+	for _, j := range s.steps() {
 		status := j.run.status.Load()
 		s.noteOutage(j.run, status)
 		if status != nil && now.Sub(j.run.reported) >= progressEvery {

@@ -82,13 +82,11 @@ func (r *run) look(now time.Time) {
 
 // untilWatched returns how long the loop may sleep so that no limit of a run is missed by much.
 func (s *service) untilWatched(d time.Duration) time.Duration {
-	for _, j := range s.all() {
-		if r := j.run; r != nil && r.process != nil {
-			for _, left := range []time.Duration{r.job.Spec.Job().MaxRunTime - r.watch.ran,
-				r.job.Spec.Job().StallAfter - r.watch.idle} {
-				if left > 0 {
-					d = min(d, left)
-				}
+	for _, j := range s.steps() {
+		o, w := j.run.job.Spec.Job(), &j.run.watch
+		for _, left := range []time.Duration{o.MaxRunTime - w.ran, o.StallAfter - w.idle} {
+			if left > 0 {
+				d = min(d, left)
 			}
 		}
 	}

@@ -45,7 +45,7 @@ type Governor struct {
 	held    iopolicy.Policy   // that of the job
 	brief   bool              // a brief part: the I/O is passive
 	process *priority.Process // nil: its priority is left alone
-	shown   control.Status    // what does not change while the job is shown
+	shown   event.Job    // what does not change while the job is shown
 	ledger  *report.Ledger    // nil: the job is not shown yet
 	meter   report.Meter      // of the shown status
 	metered time.Duration     // when the meter was used last, since the start of the job
@@ -216,7 +216,7 @@ func (g *Governor) Flush(path string, write func() error) error {
 }
 
 // Show has the job shown with what a status says and the counters of a ledger, which records its policies from now on.
-func (g *Governor) Show(s control.Status, l *report.Ledger) {
+func (g *Governor) Show(s event.Job, l *report.Ledger) {
 	g.mu.Lock()
 	g.shown, g.ledger = s, l
 	g.mu.Unlock()
@@ -227,7 +227,7 @@ func (g *Governor) Show(s control.Status, l *report.Ledger) {
 }
 
 // show returns what the job does.
-func (g *Governor) show() control.Status {
+func (g *Governor) show() event.Job {
 	g.mu.Lock()
 	status, ledger := g.shown, g.ledger
 	g.mu.Unlock()

@@ -8,9 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/control"
 	"github.com/tidemark-backup/tidemark/internal/governor"
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/throttle"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
@@ -97,9 +97,9 @@ func TestWithoutGatesNothingIsHeldBack(t *testing.T) {
 func TestAJobIsShownWithItsPolicies(t *testing.T) {
 	g, _ := governed(iopolicy.Utility, t.TempDir(), nil)
 	g.Brief(true)
-	require.Equal(t, control.Status{Policy: "utility"}, g.Job.Status(), "before it is shown")
+	require.Equal(t, event.Job{Policy: "utility"}, g.Job.Status(), "before it is shown")
 	l := report.New(time.Now)
-	g.Show(control.Status{Job: "backup", Sources: []string{"/src"}, Repository: "/repo"}, l)
+	g.Show(event.Job{Job: "backup", Sources: []string{"/src"}, Repository: "/repo"}, l)
 	_, err := g.Job.SetPolicy(iopolicy.Important, 0)
 	require.NoError(t, err)
 	s := g.Job.Status()
@@ -118,7 +118,7 @@ func TestSpeedsOfAStatus(t *testing.T) {
 		g, _ := governed(iopolicy.Utility, "", errors.New("no gates"))
 		g.Brief(true)
 		l := report.New(time.Now)
-		g.Show(control.Status{Job: "backup"}, l)
+		g.Show(event.Job{Job: "backup"}, l)
 		read := func(n uint64) { l.Bytes.Read.Add(n); l.Bytes.Inspected.Add(n) }
 		time.Sleep(100 * time.Second)
 		read(1000)

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidemark-backup/tidemark/internal/control"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
@@ -15,7 +14,7 @@ import (
 )
 
 // Jobs lists running jobs.
-type Jobs struct{ List []control.Status }
+type Jobs struct{ List []event.Job }
 
 // Text writes a table; a job has a line for each of its devices.
 func (j *Jobs) Text(w *show.Page) {
@@ -76,7 +75,7 @@ func asleep(g *event.Gate, elapsed time.Duration) string {
 }
 
 // PolicyChange is what became of a running job.
-type PolicyChange struct{ Change control.Change }
+type PolicyChange struct{ Change event.PolicyChange }
 
 // Text writes a line, and one for each thing that did not change with it.
 func (p *PolicyChange) Text(w *show.Page) {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/control"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
@@ -31,7 +30,7 @@ func TestJobsAreATable(t *testing.T) {
 			Blamed: []report.Process{{PID: 42, Name: "fio\x1b"}, {PID: 43, Name: "make"}}},
 		{Device: "//nas/share", Medium: "remote", State: "full_speed", Blamed: []report.Process{{PID: 42, Name: "fio"}}},
 	}
-	got := text(t, &Jobs{List: []control.Status{
+	got := text(t, &Jobs{List: []event.Job{
 		{PID: 7, Policy: "throttle", Start: time.Now().Add(-3723 * time.Second), Status: state,
 			Command: []string{"tidemark", "backup", "/home/a\x1b[2J"}},
 		{PID: 31234, Policy: "utility", Start: time.Now(), Command: []string{"tidemark", "run", "make"}},
@@ -46,7 +45,7 @@ func TestJobsAreATable(t *testing.T) {
 }
 
 func TestChangesAreReported(t *testing.T) {
-	change := control.Change{PID: 7, Was: "throttle", Policy: "important", Notes: []string{"nice stays 10"}}
+	change := event.PolicyChange{PID: 7, Was: "throttle", Policy: "important", Notes: []string{"nice stays 10"}}
 	require.Equal(t, "process 7: important, it was throttle\n  nice stays 10\n", text(t, &PolicyChange{change}))
 	change.Was, change.Notes = "important", nil
 	require.Equal(t, "process 7: important, as before\n", text(t, &PolicyChange{change}))
