@@ -12,9 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/browse"
+	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit/stored"
 	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -115,10 +117,14 @@ func TestLargeDirectory(t *testing.T) {
 	require.Equal(t, stored.Noise(2999, 40), n.Content.Inline)
 }
 
-func find(t *testing.T, r browse.Reader, in []browse.Snapshot, q browse.Query) (got []string) {
+func listed(id, root format.ID, sources ...string) repo.Listed {
+	return repo.Listed{ID: id, Snapshot: &snapshot.Snapshot{Tree: root, Sources: sources}}
+}
+
+func find(t *testing.T, r browse.Reader, in []repo.Listed, q browse.Query) (got []string) {
 	t.Helper()
 	require.NoError(t, browse.Find(t.Context(), r, in, q, func(m browse.Match) error {
-		got = append(got, m.Snapshot.Short()[:2]+m.Path)
+		got = append(got, m.Snapshot.ID.Short()[:2]+m.Path)
 		return nil
 	}))
 	return got
@@ -127,10 +133,10 @@ func find(t *testing.T, r browse.Reader, in []browse.Snapshot, q browse.Query) (
 func TestFind(t *testing.T) {
 	r := initialise(t)
 	d := sample()
-	old := browse.Snapshot{ID: format.ID{0xaa}, Tree: save(t, r, d)}
+	old := listed(format.ID{0xaa}, save(t, r, d))
 	d["home"].(dir)["bob"].(dir)["late"] = &tree.Node{Type: tree.File, Links: 1, ModTime: tree.Time{Sec: 1000}}
-	new := browse.Snapshot{ID: format.ID{0xbb}, Tree: save(t, r, d)}
-	both := []browse.Snapshot{old, new}
+	new := listed(format.ID{0xbb}, save(t, r, d))
+	both := []repo.Listed{old, new}
 	for _, c := range []struct {
 		name string
 		q    browse.Query
@@ -165,7 +171,7 @@ func TestFindWhatUsesABlob(t *testing.T) {
 	require.NoError(t, err)
 	bob, err := browse.Resolve(t.Context(), r, root, "/home/bob")
 	require.NoError(t, err)
-	in := []browse.Snapshot{{ID: format.ID{0xaa}, Tree: root}}
+	in := []repo.Listed{listed(format.ID{0xaa}, root)}
 	for id, want := range map[format.ID]string{
 		n.Content.Chunks[1].ID: "aa/home/ann/Photo.JPG", big.Content.List: "aa/big", bob.Subtree: "aa/home/bob", root: "aa/",
 	} {

@@ -7,15 +7,10 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
-
-// Snapshot is a tree that Find searches.
-type Snapshot struct {
-	ID   format.ID
-	Tree format.ID
-}
 
 // Query selects what Find searches for. An object must match every field that is set; an empty query matches
 // everything.
@@ -29,7 +24,7 @@ type Query struct {
 
 // Match is one object that was found.
 type Match struct {
-	Snapshot format.ID
+	Snapshot *repo.Listed
 	Path     string
 	Node     *tree.Node
 	Blob     format.ID // one of Query.IDs that the object uses; zero without Query.IDs
@@ -38,7 +33,7 @@ type Match struct {
 // Find calls visit for each object of the snapshots that matches the query, snapshot by snapshot. A directory without a
 // match is skipped in later snapshots that share it, unless a pattern matches whole paths; this takes about 40 bytes of
 // memory for each different directory.
-func Find(ctx context.Context, r Reader, in []Snapshot, q Query, visit func(Match) error) error {
+func Find(ctx context.Context, r Reader, in []repo.Listed, q Query, visit func(Match) error) error {
 	f := &finder{r: r, q: q, visit: visit, barren: make(map[short]struct{}), byName: true}
 	for _, text := range q.Patterns {
 		p, err := parsePattern(text, q.IgnoreCase)
@@ -48,15 +43,16 @@ func Find(ctx context.Context, r Reader, in []Snapshot, q Query, visit func(Matc
 		f.patterns = append(f.patterns, p)
 		f.byName = f.byName && p.byName()
 	}
-	for _, s := range in {
-		f.snapshot = s.ID
+	for i := range in {
+		s := &in[i]
+		f.snapshot = s
 		if len(q.IDs) > 0 {
-			root := &tree.Node{Type: tree.Dir, Mode: 0o755, Links: 1, Subtree: s.Tree}
+			root := &tree.Node{Type: tree.Dir, Mode: 0o755, Links: 1, Subtree: s.Snapshot.Tree}
 			if err := f.object(ctx, "/", root); err != nil {
 				return fmt.Errorf("find in snapshot %s: %w", s.ID.Short(), err)
 			}
 		}
-		if _, err := f.dir(ctx, s.Tree, "/"); err != nil {
+		if _, err := f.dir(ctx, s.Snapshot.Tree, "/"); err != nil {
 			return fmt.Errorf("find in snapshot %s: %w", s.ID.Short(), err)
 		}
 	}
@@ -70,7 +66,7 @@ type finder struct {
 	byName   bool // no pattern matches whole paths
 	visit    func(Match) error
 	barren   map[short]struct{} // directories without a match beneath them, under any path
-	snapshot format.ID
+	snapshot *repo.Listed
 	found    uint64
 }
 

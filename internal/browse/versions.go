@@ -7,30 +7,25 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// Dated is a snapshot in a list from the oldest to the newest.
-type Dated struct {
-	Snapshot
-	Sources []string // absolute paths; outside them the snapshot says nothing
-}
-
-// covers reports whether a path lies in one of the sources.
-func (d *Dated) covers(at string) bool {
-	return slices.ContainsFunc(d.Sources, func(source string) bool { return snapshot.Within(at, source) })
+// covers reports whether a path lies in one of the sources of a snapshot, which says nothing of what is outside them.
+func covers(l *repo.Listed, at string) bool {
+	return slices.ContainsFunc(l.Snapshot.Sources, func(source string) bool { return snapshot.Within(at, source) })
 }
 
 // Version is a state of an object, in one or several snapshots in a row.
 type Version struct {
 	Path   string
 	Node   *tree.Node
-	First  format.ID // the oldest snapshot of those
-	Last   format.ID // the newest
-	Count  int       // of the snapshots
-	Active bool      // the newest snapshot that covers the path has it
+	First  *repo.Listed // the oldest snapshot of those
+	Last   *repo.Listed // the newest
+	Count  int          // of the snapshots
+	Active bool         // the newest snapshot that covers the path has it
 }
 
 // VersionQuery selects versions of the objects below a directory.
@@ -43,13 +38,14 @@ type VersionQuery struct {
 }
 
 // Versions calls visit for each version of the objects that match, the active one first, then from the newest to the
-// oldest. A directory is the same version as long as its own metadata is. Each different directory is read once for
-// each path that leads to it; in memory are the directories from the root to the current position.
-func Versions(ctx context.Context, r Reader, snapshots []Dated, q VersionQuery, visit func(Version) error) error {
+// oldest. The snapshots are in their order, the oldest first. A directory is the same version as long as its own
+// metadata is. Each different directory is read once for each path that leads to it; in memory are the directories from
+// the root to the current position.
+func Versions(ctx context.Context, r Reader, snapshots []repo.Listed, q VersionQuery, visit func(Version) error) error {
 	v := &versions{r: r, snapshots: snapshots, q: q, visit: visit}
 	subtrees := make([]format.ID, len(snapshots))
 	for i, s := range snapshots {
-		n, err := Resolve(ctx, r, s.Tree, q.Dir)
+		n, err := Resolve(ctx, r, s.Snapshot.Tree, q.Dir)
 		if errors.Is(err, ErrNotFound) || errors.Is(err, ErrNotDir) {
 			continue
 		}
@@ -63,7 +59,7 @@ func Versions(ctx context.Context, r Reader, snapshots []Dated, q VersionQuery, 
 
 type versions struct {
 	r         Reader
-	snapshots []Dated
+	snapshots []repo.Listed
 	q         VersionQuery
 	visit     func(Version) error
 }
@@ -113,18 +109,18 @@ func (v *versions) object(at string, states []*tree.Node) error {
 	for i, n := range states {
 		last := len(all) - 1
 		switch {
-		case n == nil && v.snapshots[i].covers(at) && last >= 0:
+		case n == nil && covers(&v.snapshots[i], at) && last >= 0:
 			all[last].Active = false
 		case n == nil:
 		case last >= 0 && all[last].Active && v.same(all[last].Node, n):
-			all[last].Last, all[last].Node = v.snapshots[i].ID, n
+			all[last].Last, all[last].Node = &v.snapshots[i], n
 			all[last].Count++
 		default:
 			if last >= 0 {
 				all[last].Active = false
 			}
-			id := v.snapshots[i].ID
-			all = append(all, Version{Path: at, Node: n, First: id, Last: id, Count: 1, Active: true})
+			in := &v.snapshots[i]
+			all = append(all, Version{Path: at, Node: n, First: in, Last: in, Count: 1, Active: true})
 		}
 	}
 	for _, one := range slices.Backward(all) {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/browse"
+	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
@@ -22,20 +23,20 @@ func TestVersions(t *testing.T) {
 		save(t, r, dir{"home": dir{"b": []byte("1"), "d": dir{"x": []byte("2")}}}), // of /home only
 		save(t, r, dir{"home": dir{"a": []byte("1"), "b": []byte("1"), "d": dir{"x": []byte("2")}}}),
 	}
-	var list []browse.Dated
+	var list []repo.Listed
 	numbers := map[format.ID]int{}
 	for i, id := range trees {
 		sources := []string{"/home"}
 		if i < 2 {
 			sources = []string{"/home", "/etc/"}
 		}
-		list = append(list, browse.Dated{Snapshot: browse.Snapshot{ID: id, Tree: id}, Sources: sources})
+		list = append(list, listed(id, id, sources...))
 		numbers[id] = i
 	}
 	versions := func(q browse.VersionQuery) (all []string) {
 		q.Match = func(_ string, n *tree.Node) bool { return n.Type == tree.File }
 		require.NoError(t, browse.Versions(context.Background(), r, list, q, func(v browse.Version) error {
-			all = append(all, fmt.Sprintf("%s %d-%d %t", v.Path, numbers[v.First], numbers[v.Last], v.Active))
+			all = append(all, fmt.Sprintf("%s %d-%d %t", v.Path, numbers[v.First.ID], numbers[v.Last.ID], v.Active))
 			return nil
 		}))
 		return all
@@ -60,14 +61,14 @@ func TestVersionsOfContents(t *testing.T) {
 	link := func(to string) *tree.Node {
 		return &tree.Node{Name: "f", Type: tree.Symlink, Mode: 0o777, Links: 1, Target: to}
 	}
-	var list []browse.Dated
+	var list []repo.Listed
 	for _, n := range []*tree.Node{file("1", 0o600), file("1", 0o644), nil, file("1", 0o644), file("2", 0o644),
 		link("a"), link("b"), link("b")} {
 		d := dir{"other": []byte(fmt.Sprint(len(list)))}
 		if n != nil {
 			d["f"] = n
 		}
-		list = append(list, browse.Dated{Snapshot: browse.Snapshot{Tree: save(t, r, d)}, Sources: []string{"/"}})
+		list = append(list, listed(format.ID{}, save(t, r, d), "/"))
 	}
 	for i := range list {
 		list[i].ID[0] = byte(i)
@@ -76,7 +77,7 @@ func TestVersionsOfContents(t *testing.T) {
 	q := browse.VersionQuery{Dir: "/", Inactive: true, Contents: true,
 		Match: func(at string, _ *tree.Node) bool { return at == "/f" }}
 	require.NoError(t, browse.Versions(t.Context(), r, list, q, func(v browse.Version) error {
-		got = append(got, fmt.Sprintf("%d-%d %d %t %#o", v.First[0], v.Last[0], v.Count, v.Active, v.Node.Mode))
+		got = append(got, fmt.Sprintf("%d-%d %d %t %#o", v.First.ID[0], v.Last.ID[0], v.Count, v.Active, v.Node.Mode))
 		return nil
 	}))
 	require.Equal(t, []string{"6-7 2 true 0777", "5-5 1 false 0777", "4-4 1 false 0644", "3-3 1 false 0644",

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/cli/dsmc"
@@ -17,7 +16,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/report/show"
-	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -44,8 +42,8 @@ func (a *app) dsmcVersions(ctx context.Context, command *dsmc.Command) error {
 		}
 		first := true
 		for _, s := range specs {
-			err := eachVersion(ctx, r, list, s, command, func(v browse.Version, stored time.Time) error {
-				record := output.NewFileVersion(&v, stored, layout)
+			err := eachVersion(ctx, r, list, s, command, func(v browse.Version) error {
+				record := output.NewFileVersion(&v, layout)
 				record.First, first = first, false
 				return a.print.Print(record)
 			})
@@ -60,21 +58,13 @@ func (a *app) dsmcVersions(ctx context.Context, command *dsmc.Command) error {
 	})
 }
 
-// eachVersion calls visit for each backup version that a command means, with the time of the oldest snapshot that has
-// it.
+// eachVersion calls visit for each backup version that a command means.
 func eachVersion(ctx context.Context, r *repo.Repository, list []repo.Listed, s dsmc.Spec, command *dsmc.Command,
-	visit func(v browse.Version, stored time.Time) error,
+	visit func(v browse.Version) error,
 ) error {
-	dated := make([]browse.Dated, len(list))
-	stored := map[format.ID]time.Time{}
-	for i, one := range list {
-		dated[i] = browse.Dated{Snapshot: browse.Snapshot{ID: one.ID, Tree: one.Snapshot.Tree},
-			Sources: one.Snapshot.Sources}
-		stored[one.ID] = time.Unix(one.Snapshot.Time.Sec, 0)
-	}
 	q := browse.VersionQuery{Dir: s.Dir, Match: matcher(s, command), Enter: deep(command),
 		Inactive: command.Options["inactive"] != ""}
-	return browse.Versions(ctx, r, dated, q, func(v browse.Version) error { return visit(v, stored[v.First]) })
+	return browse.Versions(ctx, r, list, q, visit)
 }
 
 // matcher returns a function that reports whether an object is meant by a file specification and -filesonly or
@@ -216,13 +206,13 @@ func (a *app) dsmcPick(ctx context.Context, r *repo.Repository, s dsmc.Spec, com
 	}
 	var all []browse.Version
 	terminal := unlock.OpenTerminal(a.Err)
-	err = eachVersion(ctx, r, list, s, command, func(v browse.Version, stored time.Time) error {
+	err = eachVersion(ctx, r, list, s, command, func(v browse.Version) error {
 		if len(all) == mostPicked {
 			return usagef("dsmc: -pick: more than %d versions match: name fewer files", mostPicked)
 		}
 		all = append(all, v)
 		var line show.Page
-		output.NewFileVersion(&v, stored, layout).Text(&line)
+		output.NewFileVersion(&v, layout).Text(&line)
 		terminal.Say(fmt.Sprintf("%4d %s", len(all), line.String()))
 		return nil
 	})
@@ -245,8 +235,7 @@ func (a *app) dsmcPick(ctx context.Context, r *repo.Repository, s dsmc.Spec, com
 	if v.Node.Type == tree.Dir {
 		s = dsmc.Spec{Dir: v.Path, Name: "*", Wild: true}
 	}
-	at := slices.IndexFunc(list, func(one repo.Listed) bool { return one.ID == v.Last })
-	return s, list[at], nil
+	return s, *v.Last, nil
 }
 
 // errNonePicked: a person chose no version.

@@ -101,25 +101,18 @@ func (a *app) find(ctx context.Context, f *findFlags, args []string) (err error)
 	if err != nil {
 		return err
 	}
-	var in []browse.Snapshot
-	for _, s := range list {
-		in = append(in, browse.Snapshot{ID: s.ID, Tree: s.Snapshot.Tree})
-	}
-	var last format.ID
-	found := false
-	err = browse.Find(ctx, r, in, q, func(m browse.Match) error {
-		found = true
-		s := list[slices.IndexFunc(list, func(s repo.Listed) bool { return s.ID == m.Snapshot })]
-		if m.Snapshot != last {
+	var last *repo.Listed
+	err = browse.Find(ctx, r, list, q, func(m browse.Match) error {
+		if last == nil || m.Snapshot.ID != last.ID {
 			last = m.Snapshot
-			if err := a.print.Report(&output.Heading{Listed: s}); err != nil {
+			if err := a.print.Report(&output.Heading{Listed: *last}); err != nil {
 				return err
 			}
 		}
-		return a.print.Print(&output.Node{Path: m.Path, Node: m.Node, Match: m.Snapshot.String(), Long: f.long,
-			In: s.Snapshot})
+		return a.print.Print(&output.Node{Path: m.Path, Node: m.Node, Match: last.ID.String(), Long: f.long,
+			In: last.Snapshot})
 	})
-	if err == nil && !found {
+	if err == nil && last == nil {
 		a.print.Note(fmt.Sprintf("no match in %s", human.Plural(uint64(len(list)), "snapshot")))
 	}
 	return err

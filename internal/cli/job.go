@@ -18,6 +18,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/control"
 	"github.com/tidemark-backup/tidemark/internal/job"
+	"github.com/tidemark-backup/tidemark/internal/notify"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/options/optionfile"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
@@ -245,4 +246,137 @@ func (a *app) showJob(f *optionfile.File, name string) error {
 		return err
 	}
 	return a.print.Print(&output.DefinedJobs{List: []*job.Job{j}, File: f.Path, Now: time.Now()})
+}
+
+func (a *app) jobShowCommand() *cobra.Command {
+	return a.command(&cobra.Command{
+		Use:   "show NAME",
+		Short: "Show a job: its next five times and its options with their origins",
+		Long: `Shows the options of a job that are set, and those of the service. The times are those of the schedule: a run
+starts up to
+--jitter later, and waits for its conditions.`,
+		Args:              arguments(1, 1),
+		ValidArgsFunction: a.jobNames,
+	}, func(_ context.Context, args []string) error {
+		j, err := a.namedJob(args[0])
+		if err != nil {
+			return err
+		}
+		return a.print.Print(&output.DefinedJob{Job: j, Now: time.Now()})
+	})
+}
+
+func (a *app) jobListCommand() *cobra.Command {
+	return lenient(a.command(&cobra.Command{
+		Use:   "list",
+		Short: "List the jobs of the option file with their next times",
+	}, func(context.Context, []string) error {
+		all, invalid, file, err := a.definedJobs()
+		if err != nil {
+			return err
+		}
+		return a.print.Print(&output.DefinedJobs{List: all, Invalid: invalid, File: file, Now: time.Now()})
+	}))
+}
+
+func (a *app) jobAddCommand() *cobra.Command {
+	var sources jobSources
+	var c *cobra.Command
+	c = a.command(&cobra.Command{
+		Use:   "add [flags] --source PATH NAME",
+		Short: "Add a job to the option file",
+		Long: `Adds a job, with a line for each flag and DOMAIN with the sources. --schedule is required; the repository and
+the sources are too, unless the lines before the first stanza have them. The job is checked before the file changes.
+
+In an option file without stanzas, the lines that are there become the job 'default'.`,
+		Example: `  tidemark job add home --schedule hourly --repo /mnt/disk/backup --source ~
+  tidemark job add nas --schedule hourly --repo smb://nas/backup --source /srv`,
+		Args: onlyJobName,
+	}, func(ctx context.Context, args []string) error {
+		settings, err := a.jobSettings(c.Flags(), &sources, true)
+		if err != nil {
+			return err
+		}
+		f, err := a.editOptions(ctx, func(e *job.Editor) (*optionfile.File, error) { return e.Add(args[0], settings) })
+		if err != nil {
+			return err
+		}
+		if a.spec.Keys().Password != "" || a.spec.Share().Password != "" {
+			a.print.Note("warning: the service does not get the passwords of this environment: " +
+				"add them with 'tidemark job edit --password-file' or --smb-password-file")
+		}
+		return a.showJob(f, args[0])
+	}, jobGroups()...)
+	sources.register(c.Flags())
+	return c
+}
+
+func (a *app) jobRemoveCommand() *cobra.Command {
+	return a.command(&cobra.Command{
+		Use:   "remove NAME",
+		Short: "Remove a job from the option file; its repository is kept",
+		Long: `Removes the stanza of a job. Its repository and snapshots are kept. The job 'default' of an option file
+without stanzas loses its
+schedule only.`,
+		Args:              arguments(1, 1),
+		ValidArgsFunction: a.jobNames,
+	}, func(ctx context.Context, args []string) error {
+		kept := "the repository of the job is kept"
+		if j, err := a.namedJob(args[0]); err == nil { // one that is not valid can be removed too
+			kept = fmt.Sprintf("the repository %s and its snapshots are kept", human.Printable(j.Repository))
+		}
+		_, err := a.editOptions(ctx, func(e *job.Editor) (*optionfile.File, error) { return e.Remove(args[0]) })
+		if err != nil {
+			return err
+		}
+		a.print.Note(kept)
+		return nil
+	})
+}
+
+// jobTestNotifyCommand is a verb of the command job.
+func (a *app) jobTestNotifyCommand() *cobra.Command {
+	c := a.command(&cobra.Command{
+		Use:   "test-notify [flags] NAME",
+		Short: "Send a test message in each way that a job has",
+		Long: `Sends a test message by mail, to the webhook, to the healthcheck and to the desktop, as far as the options of
+the job name them, and
+prints the results. The exit code is 1 if one failed.`,
+		Args: arguments(1, 1),
+	}, func(ctx context.Context, args []string) error { return a.testNotify(ctx, args[0]) })
+	run := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if args[0] != job.Default {
+			if err := c.Flags().Set("server-name", args[0]); err != nil {
+				return usagef("%s: %v", args[0], err)
+			}
+		}
+		return run(c, args)
+	}
+	return c
+}
+
+func (a *app) testNotify(ctx context.Context, name string) error {
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("ask for the name of this machine: %w", err)
+	}
+	o := a.spec.Notify()
+	results := notify.Test(ctx, &o, host, name, time.Now())
+	if err := a.print.Print(&output.NotifyTests{List: results}); err != nil {
+		return err
+	}
+	sent := 0
+	for _, r := range results {
+		if r.Error != "" {
+			return errors.New("not every message was sent")
+		}
+		if r.Skipped == "" {
+			sent++
+		}
+	}
+	if sent == 0 {
+		return fmt.Errorf("job %s has no way to notify: set NOTIFYMAIL, NOTIFYWEBHOOK or HEALTHCHECK in its stanza", name)
+	}
+	return nil
 }

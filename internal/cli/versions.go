@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +17,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
-	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -148,25 +146,18 @@ func (a *app) versionsOf(ctx context.Context, r *repo.Repository, hosts [][]repo
 	v *versionsFlags,
 ) (files, dirs int, err error) {
 	for _, list := range hosts {
-		dated := make([]browse.Dated, len(list))
-		saved := make(map[format.ID]time.Time, len(list))
-		for i, s := range list {
-			dated[i] = browse.Dated{Snapshot: browse.Snapshot{ID: s.ID, Tree: s.Snapshot.Tree}, Sources: s.Snapshot.Sources}
-			saved[s.ID] = s.Snapshot.Time.Std()
-		}
 		host := ""
 		if len(hosts) > 1 {
 			host = list[0].Snapshot.Host
 		}
 		last := ""
-		err := browse.Versions(ctx, r, dated, q, func(one browse.Version) error {
+		err := browse.Versions(ctx, r, list, q, func(one browse.Version) error {
 			if one.Node.Type == tree.Dir {
 				dirs++
 				return nil
 			}
 			files++
-			record := &output.ContentVersion{Version: one, Host: host, Repository: v.repo, Saved: saved[one.First],
-				Until: saved[one.Last], First: one.Path != last}
+			record := &output.ContentVersion{Version: one, Host: host, Repository: v.repo, First: one.Path != last}
 			last = one.Path
 			return a.print.Print(record)
 		})

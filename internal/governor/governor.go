@@ -45,7 +45,7 @@ type Governor struct {
 	held    iopolicy.Policy   // that of the job
 	brief   bool              // a brief part: the I/O is passive
 	process *priority.Process // nil: its priority is left alone
-	shown   event.Job    // what does not change while the job is shown
+	shown   event.Job         // what does not change while the job is shown
 	ledger  *report.Ledger    // nil: the job is not shown yet
 	meter   report.Meter      // of the shown status
 	metered time.Duration     // when the meter was used last, since the start of the job

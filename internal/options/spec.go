@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tidemark-backup/tidemark/internal/report"
 )
 
 // Spec is the effective options of a run: immutable, for any number of goroutines.
@@ -48,11 +50,10 @@ func (s *Spec) Repository() Repository {
 	return Repository{location, r.level > fromDefault}
 }
 
-// Limits are the most bytes a second to and from the repository; 0: no limit.
-type Limits struct{ Upload, Download int64 }
-
 // Limits returns the limits of the transfer rates.
-func (s *Spec) Limits() Limits { return Limits{s.int("limit-upload"), s.int("limit-download")} }
+func (s *Spec) Limits() report.Limits {
+	return report.Limits{Upload: s.int("limit-upload"), Download: s.int("limit-download")}
+}
 
 // Keys configure how the repository is unlocked. At most one of Password, PasswordFile and PasswordCommand is set: the
 // one with the highest rank. If all are empty, the terminal prompts, or the machine's key file is used.

@@ -80,7 +80,7 @@ func (p *Place) Use(spec *options.Spec, g *governor.Governor) {
 // limit applies limits to the stores that are opened from now on.
 func (p *Place) limit(l *limit.Limiter) {
 	p.limiter = l
-	p.Intake.Limits, p.Intake.Limited = report.Limits(p.spec.Limits()), l.Progress
+	p.Intake.Limits, p.Intake.Limited = p.spec.Limits(), l.Progress
 }
 
 // Beside returns a second place of the same run, with the same limits. It is closed with p.

@@ -24,10 +24,10 @@ type FileVersion struct {
 	First      bool      `json:"-"`           // the heading stands above it
 }
 
-// NewFileVersion returns the record of a version. The oldest snapshot that has it was stored at that time.
-func NewFileVersion(v *browse.Version, stored time.Time, layout string) *FileVersion {
-	return &FileVersion{Path: event.NewPath(v.Path), Size: v.Node.Size, Stored: stored, Active: v.Active,
-		Snapshot: v.Last, Layout: layout}
+// NewFileVersion returns the record of a version.
+func NewFileVersion(v *browse.Version, layout string) *FileVersion {
+	return &FileVersion{Path: event.NewPath(v.Path), Size: v.Node.Size, Stored: time.Unix(v.First.Snapshot.Time.Sec, 0),
+		Active: v.Active, Snapshot: v.Last.ID, Layout: layout}
 }
 
 // Text writes one line.

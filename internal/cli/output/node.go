@@ -154,10 +154,9 @@ func stamp(t tree.Time) string { return t.Std().Format(time.DateTime) }
 // ContentVersion is one of the contents that a file had.
 type ContentVersion struct {
 	browse.Version
-	Host         string // "": all snapshots are of one machine
-	Repository   string // that the command names; "": none
-	Saved, Until time.Time
-	First        bool // of this path
+	Host       string // "": all snapshots are of one machine
+	Repository string // that the command names; "": none
+	First      bool   // of this path
 }
 
 // Text writes two lines, and a heading for each path.
@@ -169,7 +168,7 @@ func (v *ContentVersion) Text(w *show.Page) {
 		}
 		fmt.Fprintln(w, where)
 	}
-	what, in := typeName(v.Node.Type), "in snapshot "+v.Last.Short()+" of "+v.Until.Format(time.DateTime)
+	what, in := typeName(v.Node.Type), "in snapshot "+v.Last.ID.Short()+" of "+stamp(v.Last.Snapshot.Time)
 	switch v.Node.Type {
 	case tree.File:
 		what = human.Size(v.Node.Size)
@@ -180,9 +179,10 @@ func (v *ContentVersion) Text(w *show.Page) {
 		_, what = outcome(v.Node.Outcome)
 	}
 	if v.Count > 1 {
-		in = fmt.Sprintf("in %d snapshots, %s to %s", v.Count, v.Saved.Format(time.DateTime), v.Until.Format(time.DateTime))
+		in = fmt.Sprintf("in %d snapshots, %s to %s", v.Count, stamp(v.Version.First.Snapshot.Time),
+			stamp(v.Last.Snapshot.Time))
 	}
-	command := "tidemark restore " + human.ShellWord(v.Last.Short()+":"+v.Path) + " --target DIR"
+	command := "tidemark restore " + human.ShellWord(v.Last.ID.Short()+":"+v.Path) + " --target DIR"
 	if v.Repository != "" {
 		command += " --repo " + human.ShellWord(v.Repository)
 	}
@@ -192,9 +192,10 @@ func (v *ContentVersion) Text(w *show.Page) {
 // Events returns the version record.
 func (v *ContentVersion) Events() []any {
 	key, _ := outcome(v.Node.Outcome)
+	first, last := v.Version.First, v.Last
 	e := &event.ContentVersion{Type: "version", Path: event.NewPath(v.Path), NodeType: typeName(v.Node.Type), Host: v.Host,
-		ModTime: written(v.Node.ModTime), First: v.Version.First.String(), Saved: v.Saved, Last: v.Last.String(),
-		Until: v.Until, Snapshots: v.Count, Active: v.Active, Outcome: key}
+		ModTime: written(v.Node.ModTime), First: first.ID.String(), Saved: first.Snapshot.Time.Std(),
+		Last: last.ID.String(), Until: last.Snapshot.Time.Std(), Snapshots: v.Count, Active: v.Active, Outcome: key}
 	if v.Node.Type == tree.File {
 		e.Size = &v.Node.Size
 	}
