@@ -22,11 +22,9 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 )
 
-// runner executes a command with its options resolved.
-type runner func(ctx context.Context, args []string) error
-
 // command adds option groups and argument checks to c. Executing c resolves the options and calls do.
-func (a *app) command(c *cobra.Command, do runner, groups ...options.Group) *cobra.Command {
+func (a *app) command(c *cobra.Command, do func(ctx context.Context, args []string) error,
+	groups ...options.Group) *cobra.Command {
 	if len(groups) > 0 {
 		completeOptions(c, options.Register(c.Flags(), groups...))
 	}

@@ -74,43 +74,36 @@ func isPath(arg string) bool {
 }
 
 func (a *app) diffSnapshots(ctx context.Context, r *repo.Repository, f diffFlags, args []string) error {
-	var sides [2]side
-	for i, arg := range args {
-		var err error
-		if sides[i], err = a.sideOf(ctx, r, arg, f.filter); err != nil {
-			return err
-		}
-	}
-	stats, err := browse.Diff(ctx, r, sides[0].node.Subtree, sides[1].node.Subtree,
-		browse.DiffOptions{Metadata: f.metadata}, a.change)
+	old, from, err := a.sideOf(ctx, r, args[0], f.filter)
 	if err != nil {
 		return err
 	}
-	return a.print.Report(&output.DiffStats{From: sides[0].ID.String(), To: sides[1].ID.String(), DiffStats: stats})
+	now, to, err := a.sideOf(ctx, r, args[1], f.filter)
+	if err != nil {
+		return err
+	}
+	stats, err := browse.Diff(ctx, r, old.Subtree, now.Subtree, browse.DiffOptions{Metadata: f.metadata}, a.change)
+	if err != nil {
+		return err
+	}
+	return a.print.Report(&output.DiffStats{From: from, To: to, DiffStats: stats})
 }
 
 // change prints one difference.
 func (a *app) change(c browse.Change) error { return a.print.Print(&output.Change{Change: c}) }
 
-// side is a directory in a snapshot.
-type side struct {
-	repo.Listed
-	sub  string
-	node *tree.Node
-}
-
-// sideOf returns the directory that an argument names.
-func (a *app) sideOf(ctx context.Context, r *repo.Repository, argument string, filter repo.Filter) (s side, err error) {
-	if s.Listed, s.sub, err = find(ctx, r, argument, filter); err != nil {
-		return s, err
+// sideOf returns the directory that an argument names, and the ID of the snapshot that has it.
+func (a *app) sideOf(ctx context.Context, r *repo.Repository, argument string, filter repo.Filter) (n *tree.Node,
+	id string, err error) {
+	l, sub, err := find(ctx, r, argument, filter)
+	if err != nil {
+		return nil, "", err
 	}
-	if s.node, err = browse.Resolve(ctx, r, s.Snapshot.Tree, s.sub); err != nil {
-		return s, err
+	n, err = browse.Resolve(ctx, r, l.Snapshot.Tree, sub)
+	if err == nil && n.Subtree.IsZero() {
+		err = usagef("%s: not a directory; name two directories or two snapshots", argument)
 	}
-	if s.node.Subtree.IsZero() {
-		return s, usagef("%s: not a directory; name two directories or two snapshots", argument)
-	}
-	return s, nil
+	return n, l.ID.String(), err
 }
 
 // diffLive compares a snapshot with the files on this machine: those at the same paths, or a folder.
@@ -127,7 +120,7 @@ func (a *app) diffLive(ctx context.Context, r *repo.Repository, f diffFlags, arg
 	var id, target string
 	var pairs []browse.Pair
 	if len(folder) == 1 {
-		s, err := a.sideOf(ctx, r, argument, here)
+		n, snapshot, err := a.sideOf(ctx, r, argument, here)
 		if err != nil {
 			return err
 		}
@@ -138,9 +131,9 @@ func (a *app) diffLive(ctx context.Context, r *repo.Repository, f diffFlags, arg
 		if path, err = filepath.EvalSymlinks(path); err != nil {
 			return fmt.Errorf("find folder: %w", err)
 		}
-		s.node.Name = "" // its own metadata are not compared
-		id, target = s.ID.String(), path
-		pairs = []browse.Pair{{Old: s.node, Source: path, Path: path, At: "/"}}
+		n.Name = "" // its own metadata are not compared
+		id, target = snapshot, path
+		pairs = []browse.Pair{{Old: n, Source: path, Path: path, At: "/"}}
 	} else {
 		found, sub, err := find(ctx, r, argument, here)
 		if err != nil {

@@ -39,11 +39,10 @@ var errNotActive = errors.New("the service is not active: no schedule is followe
 
 // dsmcCode is exitCode in the return codes of IBM's client.
 func dsmcCode(err error) int {
-	var some *someFailed
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.Is(err, errIncomplete), errors.As(err, &some):
+	case errors.Is(err, errIncomplete), errors.Is(err, errNotRestored):
 		return dsmcSkipped
 	case errors.Is(err, errNoMatch):
 		return dsmcWarning

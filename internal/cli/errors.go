@@ -53,6 +53,8 @@ var (
 	errUnfit = errors.New("the target is not usable")
 	// errUnmatched: a restore has restored nothing of what a pattern of --include asked for.
 	errUnmatched = errors.New("a pattern of --include matches nothing, see above")
+	// errNotRestored: a restore lacks objects.
+	errNotRestored = errors.New("could not be restored, see above")
 	// errBinary: binary data would be shown on a terminal.
 	errBinary = errors.New("binary data on a terminal: name a file with --target, or pipe the output to another program")
 	// errNoMatch: no object matches the file specification of a command of IBM's client.

@@ -44,9 +44,6 @@ type restoreFlags struct {
 	}
 }
 
-// someFailed: objects could not be restored.
-type someFailed struct{ error }
-
 func (f *restoreFlags) register(flags *pflag.FlagSet) {
 	filterFlags(flags, &f.snapshots)
 	f.patterns.register(flags)
@@ -196,7 +193,7 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 	f.dsmc.kept = l.Objects.Kept.Load()
 	missed := selected != nil && f.dsmc.take == nil && a.noteUnmatched(selected, l.Objects.Inspected.Load())
 	if failed := l.Objects.Failed.Load(); failed > 0 {
-		return &someFailed{fmt.Errorf("%s could not be restored, see above", human.Plural(failed, "object"))}
+		return fmt.Errorf("%s %w", human.Plural(failed, "object"), errNotRestored)
 	}
 	if missed {
 		return errUnmatched

@@ -70,7 +70,7 @@ type Notifier struct {
 	box    outbox
 	lanes  map[string]*lane
 	failed map[string]bool // by way and job: a failure was noted
-	week   []ran           // runs of the last days
+	week   []event.Run     // runs of the last days, without their steps
 
 	wake     chan struct{} // nil: begin was not called
 	stop     context.CancelFunc
@@ -328,15 +328,9 @@ func text(m *event.Notification) string {
 // summarized is the time that a summary covers, and that between two of them.
 const summarized = 7 * day
 
-// ran is a run as a summary counts it.
-type ran struct {
-	job, outcome string
-	end          time.Time
-}
-
 // count remembers a run for the next summary.
 func (n *Notifier) count(r *event.Run) {
-	n.week = append(n.week, ran{r.Job, r.Outcome, r.End})
+	n.week = append(n.week, event.Run{Job: r.Job, Outcome: r.Outcome, End: r.End})
 }
 
 // summarize posts the summaries that are due.
@@ -344,7 +338,7 @@ func (n *Notifier) summarize(now time.Time) {
 	if n.config.Jobs == nil {
 		return
 	}
-	n.week = slices.DeleteFunc(n.week, func(r ran) bool { return now.Sub(r.end) > summarized })
+	n.week = slices.DeleteFunc(n.week, func(r event.Run) bool { return now.Sub(r.End) > summarized })
 	for _, job := range n.config.Jobs() {
 		o, _ := n.config.Of(job)
 		last := n.box.past.Summaries[job]
@@ -365,13 +359,13 @@ func (n *Notifier) summary(job string) string {
 	runs := uint64(0)
 	whole := "none"
 	for _, r := range n.week {
-		if r.job != job {
+		if r.Job != job {
 			continue
 		}
 		runs++
-		outcomes[r.outcome]++
-		if r.outcome == record.Done {
-			whole = r.end.Format("2006-01-02 15:04")
+		outcomes[r.Outcome]++
+		if r.Outcome == record.Done {
+			whole = r.End.Format("2006-01-02 15:04")
 		}
 	}
 	return fmt.Sprintf("In the last 7 days: %s, %d complete, %d incomplete, %d failed, %d stopped; last complete run: %s",

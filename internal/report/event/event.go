@@ -130,17 +130,14 @@ func NewStatus(t *report.Totals, s report.Speeds, paths []string) *Status {
 
 // Error is a failure of one file, or a remark about it.
 type Error struct {
-	Type   string  `json:"message_type"` // "error", "remark"
-	Error  Message `json:"error"`        // object with the field `message`
-	During string  `json:"during"`       // `archival` (backup), `restore`, `check` or `prune`
-	Op     string  `json:"op"`           // such as `open`, `read`, `set owner`
-	Item   string  `json:"item"`         // path, or empty
-	Raw    []byte  `json:"path_raw,omitempty"`
-}
-
-// Message is the text of an error.
-type Message struct {
-	Text string `json:"message"`
+	Type  string `json:"message_type"` // "error", "remark"
+	Error struct {
+		Text string `json:"message"`
+	} `json:"error"` // object with the field `message`
+	During string `json:"during"` // `archival` (backup), `restore`, `check` or `prune`
+	Op     string `json:"op"`     // such as `open`, `read`, `set owner`
+	Item   string `json:"item"`   // path, or empty
+	Raw    []byte `json:"path_raw,omitempty"`
 }
 
 // NewError returns the event of an issue during a job.
