@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -156,4 +157,63 @@ type Expected struct {
 	Objects, Bytes uint64 // zero: unknown
 	Exact          bool   // counted, not taken over from the parent
 	Growing        bool   // counted so far: a lower bound
+}
+
+// Derived holds the figures of a session report that are computed from counters, by TSM's formulas. The ratios are
+// parts of 1, not defined (0) where their denominator is zero, and negative if the overhead was larger than the gain.
+type Derived struct {
+	Moved          uint64        `json:"-"`                       // bytes over the wire: sent (backup) or received
+	TransferTime   time.Duration `json:"-"`                       // summed over all sessions
+	CompressedBy   float64       `json:"compressed_by"`           // 1 - transferred / processed
+	DedupReduction float64       `json:"deduplication_reduction"` // 1 - after / before deduplication
+	TotalReduction float64       `json:"total_data_reduction"`    // 1 - transferred / inspected
+}
+
+// Derive computes the figures that follow from the counters.
+func (t *Totals) Derive() Derived {
+	d := Derived{Moved: t.Bytes.Transferred, TransferTime: t.Stages[Store]}
+	if t.Job != Backup {
+		d.Moved, d.TransferTime = t.Bytes.Fetched, t.Stages[Fetch]
+	}
+	d.CompressedBy = reduction(t.Bytes.Transferred, t.Bytes.Processed)
+	d.DedupReduction = reduction(t.Bytes.AfterDedup, t.Bytes.BeforeDedup)
+	d.TotalReduction = reduction(t.Bytes.Transferred, t.Bytes.Inspected)
+	return d
+}
+
+// reduction is 1 - part/whole, 0 without a whole.
+func reduction(part, whole uint64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return 1 - float64(part)/float64(whole)
+}
+
+// PoolSizes is the numbers of workers of a backup and its compression level from one time on, and the measurement that
+// led to them. The measurement is empty at the start.
+type PoolSizes struct {
+	Since       float64  `json:"since_seconds"` // from the start of the job
+	Readers     int      `json:"readers"`       // in effect
+	Compressors int      `json:"compressors"`
+	Uploads     int      `json:"uploads"`
+	Level       int      `json:"compression_level"`
+	Bottleneck  string   `json:"bottleneck,omitempty"`       // reason: `source`, `processors` or `target`
+	Speed       *float64 `json:"bytes_per_second,omitempty"` // throughput, plus 32 KiB per object
+	Starved     *float64 `json:"starved,omitempty"`          // ratio: compressors without data
+	Blocked     *float64 `json:"blocked,omitempty"`          // ratio: compressors blocked by the target
+	Busy        *float64 `json:"busy,omitempty"`             // ratio: processor use
+}
+
+// mostSizes bounds the memory for a run of several days.
+const mostSizes = 256
+
+// Resized records that c applies from now on. The newest 256 are kept.
+func (l *Ledger) Resized(c PoolSizes) {
+	c.Since = l.since().Seconds()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.sizes) == mostSizes {
+		l.sizes = slices.Delete(l.sizes, 0, 1)
+	}
+	l.sizes = append(l.sizes, c)
 }
