@@ -391,7 +391,7 @@ func (a *app) reread(ctx context.Context, r *repo.Repository, job *backup.Job, o
 		}
 		return nil
 	}
-	record := &output.Reread{Reread: again}
+	record := output.Reread(again)
 	if len(again.Differing)+len(again.Unreadable) > 0 {
 		return a.print.Print(record)
 	}

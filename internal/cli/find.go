@@ -105,7 +105,7 @@ func (a *app) find(ctx context.Context, f *findFlags, args []string) (err error)
 	err = browse.Find(ctx, r, list, q, func(m browse.Match) error {
 		if last == nil || m.Snapshot.ID != last.ID {
 			last = m.Snapshot
-			if err := a.print.Report(&output.Heading{Listed: *last}); err != nil {
+			if err := a.print.Report(output.Heading(last)); err != nil {
 				return err
 			}
 		}

@@ -98,7 +98,7 @@ func (a *app) noteHook(step string, r hook.Result, err error) {
 	}
 	switch text := end.Output; {
 	case a.spec.Output().JSON:
-		_ = a.print.Print(&output.Hook{Hook: end}) // the backup goes on
+		_ = a.print.Print(output.Hook(&end)) // the backup goes on
 	case text != "":
 		if r.Truncated {
 			text = "...\n" + text

@@ -213,7 +213,7 @@ func (a *app) saveJobs(ctx context.Context, f *optionfile.File) error {
 		return err
 	}
 	a.reloadService(ctx, f)
-	return a.print.Report(&output.Changes{File: f})
+	return a.print.Report(output.Changes(f))
 }
 
 // reloadService makes a running service read its option file. Without one there is nothing to do, and a service that
@@ -363,7 +363,7 @@ func (a *app) testNotify(ctx context.Context, name string) error {
 	}
 	o := a.spec.Notify()
 	results := notify.Test(ctx, &o, host, name, time.Now())
-	if err := a.print.Print(&output.NotifyTests{List: results}); err != nil {
+	if err := a.print.Print(output.NotifyTests(results)); err != nil {
 		return err
 	}
 	sent := 0

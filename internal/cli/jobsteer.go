@@ -108,7 +108,7 @@ func (a *app) steer(ctx context.Context, o control.Command, args []string, all b
 	if err != nil {
 		return err
 	}
-	return a.print.Print(&output.Steered{Daemon: d, Job: o.Job})
+	return a.print.Print(output.Steered(d, o.Job))
 }
 
 // unreachable returns the error of an order for a service without a socket, as status describes a service that runs all

@@ -104,7 +104,7 @@ func (a *app) showLog(ctx context.Context, f *logFlags) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := a.print.Print(&output.LogLine{Log: line}); err != nil {
+		if err := a.print.Print(output.LogLine(&line)); err != nil {
 			return err
 		}
 	}
@@ -128,7 +128,7 @@ func (a *app) showFailed(dir, run string) error {
 			return err
 		}
 		known = true
-		if err := a.print.Print(&output.FailedObject{Error: one}); err != nil {
+		if err := a.print.Print(output.FailedObject(&one)); err != nil {
 			return err
 		}
 	}

@@ -41,7 +41,7 @@ func (a *app) repairing(ctx context.Context, dryRun bool, do func(*repo.Reposito
 // printLosses prints each lost object, and returns an error if there is one.
 func (a *app) printLosses(losses *repair.Losses, advice string) error {
 	for _, loss := range losses.List {
-		if err := a.print.Print(&output.Loss{Loss: loss}); err != nil {
+		if err := a.print.Print(output.Loss(loss)); err != nil {
 			return err
 		}
 	}
@@ -136,7 +136,7 @@ that it stores again is not lost.`,
 		return a.repairing(ctx, dry, func(r *repo.Repository, opt repair.Options) error {
 			res, err := repair.Snapshots(ctx, r, repair.SnapshotOptions{Options: opt, Drop: drop})
 			for _, loss := range res.Losses.List {
-				err = errors.Join(err, a.print.Print(&output.Loss{Loss: loss}))
+				err = errors.Join(err, a.print.Print(output.Loss(loss)))
 			}
 			err = errors.Join(err, a.print.Print(&output.RepairedSnapshots{SnapshotsResult: res, DryRun: dry}))
 			if err == nil && slices.ContainsFunc(res.Replaced, func(s repair.Replaced) bool { return s.Kept }) {

@@ -34,7 +34,7 @@ func (a *app) rulesListCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.print.Print(&output.Rules{List: chosen.Rules.List()})
+		return a.print.Print(output.Rules(chosen.Rules.List()))
 	}, options.GroupSelection)
 }
 

@@ -403,7 +403,7 @@ func (s *setupRun) test(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.print.Report(&output.Tested{Report: report}); err != nil {
+	if err := s.print.Report(output.Tested(report)); err != nil {
 		return err
 	}
 	return unfit(report)
@@ -477,7 +477,7 @@ func (s *setupRun) writeFile(ctx context.Context) error {
 		return nil
 	}
 	if filled {
-		if err := s.print.Report(&output.Changes{File: f}); err != nil {
+		if err := s.print.Report(output.Changes(f)); err != nil {
 			return err
 		}
 		if s.dialog != nil {

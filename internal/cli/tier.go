@@ -39,7 +39,7 @@ func (a *app) tierShowCommand() *cobra.Command {
 			return err
 		}
 		all, err := each(jobs, func(j control.Running) (event.Job, error) { return j.Status(ctx) })
-		return errors.Join(a.print.Print(&output.Jobs{List: all}), err)
+		return errors.Join(a.print.Print(output.Jobs(all)), err)
 	}))
 }
 
@@ -107,7 +107,7 @@ is 1 if no job runs, or if one could not be changed.`,
 func (a *app) changeJobs(ctx context.Context, jobs []control.Running, set change) (n int, err error) {
 	changes, err := each(jobs, func(j control.Running) (event.PolicyChange, error) { return set(ctx, j) })
 	for _, c := range changes {
-		err = errors.Join(a.print.Print(&output.PolicyChange{Change: c}), err)
+		err = errors.Join(a.print.Print(output.PolicyChange(c)), err)
 	}
 	return len(changes), err
 }

@@ -10,35 +10,27 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/show"
 )
 
-// LogLine is a line of the service's log.
-type LogLine struct{ event.Log }
-
-// Text writes time, job and text.
-func (l *LogLine) Text(w *show.Page) {
-	text := human.Harmless(l.Log.Text)
-	if l.Job != "" {
-		text = human.Printable(l.Job) + ": " + text
-	}
-	w.Linef("%s %s", day(l.Time), text)
+// LogLine is a line of the service's log: time, job and text.
+func LogLine(l *event.Log) Record {
+	return &result{func(w *show.Page) {
+		text := human.Harmless(l.Text)
+		if l.Job != "" {
+			text = human.Printable(l.Job) + ": " + text
+		}
+		w.Linef("%s %s", day(l.Time), text)
+	}, []any{l}}
 }
 
-// Events returns the line.
-func (l *LogLine) Events() []any { return []any{&l.Log} }
-
-// FailedObject is an object that failed in a run.
-type FailedObject struct{ event.Error }
-
-// Text writes path, operation and cause.
-func (o *FailedObject) Text(w *show.Page) {
-	item := ""
-	if o.Item != "" {
-		item = human.Printable(o.Item) + ": "
-	}
-	fmt.Fprintf(w, "%s%s: %s\n", item, human.Printable(o.Op), human.Harmless(o.Error.Error.Text))
+// FailedObject is an object that failed in a run: path, operation and cause. Scripts get it as the step printed it.
+func FailedObject(o *event.Error) Record {
+	return &result{func(w *show.Page) {
+		item := ""
+		if o.Item != "" {
+			item = human.Printable(o.Item) + ": "
+		}
+		fmt.Fprintf(w, "%s%s: %s\n", item, human.Printable(o.Op), human.Harmless(o.Error.Text))
+	}, []any{o}}
 }
-
-// Events returns the object as the step printed it.
-func (o *FailedObject) Events() []any { return []any{&o.Error} }
 
 // wideLog is the width of a terminal from which on the table of runs has all columns.
 const wideLog = 120
@@ -84,31 +76,21 @@ func (r *Runs) Text(w *show.Page) {
 // Events returns the runs.
 func (r *Runs) Events() []any { return events(r.List) }
 
-// NotifyTests are the results of test messages.
-type NotifyTests struct{ List []event.NotifyTest }
-
-// Text writes a line for each way.
-func (n *NotifyTests) Text(w *show.Page) {
-	for _, r := range n.List {
-		result := "sent"
-		switch {
-		case r.Skipped != "":
-			result = "skipped: " + r.Skipped
-		case r.Error != "":
-			result = "failed: " + human.Harmless(r.Error)
+// NotifyTests are the results of test messages: a line for each way.
+func NotifyTests(list []event.NotifyTest) Record {
+	return &result{func(w *show.Page) {
+		for _, r := range list {
+			result := "sent"
+			switch {
+			case r.Skipped != "":
+				result = "skipped: " + r.Skipped
+			case r.Error != "":
+				result = "failed: " + human.Harmless(r.Error)
+			}
+			fmt.Fprintf(w, "%s to %s: %s\n", r.Way, human.Printable(r.To), result)
 		}
-		fmt.Fprintf(w, "%s to %s: %s\n", r.Way, human.Printable(r.To), result)
-	}
+	}, events(list)}
 }
 
-// Events returns the results.
-func (n *NotifyTests) Events() []any { return events(n.List) }
-
 // Hook is how a command around a backup ended. Text prints nothing: its output is a note.
-type Hook struct{ event.Hook }
-
-// Text implements Record.
-func (h *Hook) Text(*show.Page) {}
-
-// Events returns the event.
-func (h *Hook) Events() []any { return []any{&h.Hook} }
+func Hook(h *event.Hook) Record { return &result{func(*show.Page) {}, []any{h}} }

@@ -62,29 +62,23 @@ func (p *Policy) Text(w *show.Page) {
 // Events returns a record for each.
 func (p *Policy) Events() []any { return (&Options{List: p.List}).Events() }
 
-// Rules lists rules.
-type Rules struct{ List []rules.Rule }
-
-// Text writes a table.
-func (r *Rules) Text(w *show.Page) {
-	t := table{head: []string{"Kind", "Effect", "Rule~", "From~"}}
-	for _, one := range r.List {
-		effect := "exclude"
-		if one.Include {
-			effect = "include"
-		}
-		t.add(one.Kind.String(), effect, human.Printable(one.Text), human.Printable(one.Origin))
-	}
-	t.write(w)
-}
-
-// Events returns a record for each rule.
-func (r *Rules) Events() []any {
+// Rules lists rules: a table.
+func Rules(list []rules.Rule) Record {
 	var all []any
-	for _, one := range r.List {
+	for _, one := range list {
 		all = append(all, &event.Rule{Type: "rule", Rule: one.Text, Source: one.Origin})
 	}
-	return all
+	return &result{func(w *show.Page) {
+		t := table{head: []string{"Kind", "Effect", "Rule~", "From~"}}
+		for _, one := range list {
+			effect := "exclude"
+			if one.Include {
+				effect = "include"
+			}
+			t.add(one.Kind.String(), effect, human.Printable(one.Text), human.Printable(one.Origin))
+		}
+		t.write(w)
+	}, all}
 }
 
 // Decision is what the rules say about a path.

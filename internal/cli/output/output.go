@@ -17,6 +17,18 @@ type Record interface {
 	Events() []any
 }
 
+// result is a record of some events, with what writes it for people.
+type result struct {
+	text   func(w *show.Page)
+	events []any
+}
+
+// Text implements Record.
+func (r *result) Text(w *show.Page) { r.text(w) }
+
+// Events implements Record.
+func (r *result) Events() []any { return r.events }
+
 // events returns the elements of a list as events.
 func events[T any](list []T) (all []any) {
 	for i := range list {

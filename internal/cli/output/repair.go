@@ -9,16 +9,12 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/show"
 )
 
-// Loss is an object of a snapshot that is lost.
-type Loss struct{ repair.Loss }
-
-// Text writes one line.
-func (l *Loss) Text(w *show.Page) {
-	fmt.Fprintf(w, "lost: %s %s\n", l.Snapshot.Short(), human.Printable(l.Exact()))
+// Loss is an object of a snapshot that is lost: one line.
+func Loss(l repair.Loss) Record {
+	return &result{func(w *show.Page) {
+		fmt.Fprintf(w, "lost: %s %s\n", l.Snapshot.Short(), human.Printable(l.Exact()))
+	}, []any{event.Of("lost", l)}}
 }
-
-// Events returns the event.
-func (l *Loss) Events() []any { return []any{event.Of("lost", l)} }
 
 // RepairedIndex is what a repair of the index did.
 type RepairedIndex struct {

@@ -13,10 +13,11 @@ import (
 )
 
 func TestReread(t *testing.T) {
-	r := &Reread{Reread: &backup.Reread{
+	again := &backup.Reread{
 		Files: 3, Bytes: 5000, Seconds: 2, Differing: []event.Path{event.NewPath("/home/x\n")},
 		Unreadable: []string{"bad sector"}, Old: format.ID{1}, Protected: format.ID{2},
-	}}
+	}
+	r := Reread(again)
 	var b show.Page
 	r.Text(&b)
 	require.Contains(t, b.String(), "reread 3 unchanged files")
@@ -26,7 +27,7 @@ func TestReread(t *testing.T) {
 	line, err := json.Marshal(r.Events()[0])
 	require.NoError(t, err)
 	require.JSONEq(t, `{"message_type":"reread","files":3,"bytes":5000,"seconds":2,"unreadable":["bad sector"],
-		"differing":[{"path":"/home/x\n"}],"old_snapshot":"`+r.Old.String()+
-		`","protected_snapshot":"`+r.Protected.String()+`"}`,
+		"differing":[{"path":"/home/x\n"}],"old_snapshot":"`+again.Old.String()+
+		`","protected_snapshot":"`+again.Protected.String()+`"}`,
 		string(line))
 }

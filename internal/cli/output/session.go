@@ -161,28 +161,25 @@ func (r *Restore) Events() []any {
 	return []any{event.Of("summary", r)}
 }
 
-// Reread is what came of reading unchanged files again after a backup.
-type Reread struct{ *backup.Reread }
-
-// Text writes a line, and what to do about each file that differs.
-func (r *Reread) Text(w *show.Page) {
-	fmt.Fprintf(w, "reread %s (%s) in %s\n", human.Plural(r.Files, "unchanged file"), human.Size(r.Bytes),
-		human.Span(time.Duration(r.Seconds*float64(time.Second))))
-	for _, err := range r.Unreadable {
-		fmt.Fprintf(w, "warning: cannot reread an unchanged file: %s\n", human.Printable(err))
-	}
-	for i := range r.Differing {
-		fmt.Fprintf(w, "warning: %s differs from snapshot %s although its change time is the same: a write was missed, "+
-			"or the file is damaged\n", human.Printable(r.Differing[i].Exact()), r.Old.Short())
-	}
-	if len(r.Differing) > 0 {
-		fmt.Fprintf(w, "Snapshot %s keeps the old content; the next backup stores the new one. Compare the two, then "+
-			"remove the old one with 'tidemark forget %s'.\n", r.Protected.Short(), r.Protected.Short())
-	}
+// Reread is what came of reading unchanged files again after a backup: a line, and what to do about each file that
+// differs.
+func Reread(r *backup.Reread) Record {
+	return &result{func(w *show.Page) {
+		fmt.Fprintf(w, "reread %s (%s) in %s\n", human.Plural(r.Files, "unchanged file"), human.Size(r.Bytes),
+			human.Span(time.Duration(r.Seconds*float64(time.Second))))
+		for _, err := range r.Unreadable {
+			fmt.Fprintf(w, "warning: cannot reread an unchanged file: %s\n", human.Printable(err))
+		}
+		for i := range r.Differing {
+			fmt.Fprintf(w, "warning: %s differs from snapshot %s although its change time is the same: a write was missed, "+
+				"or the file is damaged\n", human.Printable(r.Differing[i].Exact()), r.Old.Short())
+		}
+		if len(r.Differing) > 0 {
+			fmt.Fprintf(w, "Snapshot %s keeps the old content; the next backup stores the new one. Compare the two, then "+
+				"remove the old one with 'tidemark forget %s'.\n", r.Protected.Short(), r.Protected.Short())
+		}
+	}, []any{event.Of("reread", r)}}
 }
-
-// Events returns the record.
-func (r *Reread) Events() []any { return []any{event.Of("reread", r.Reread)} }
 
 // Would is what a dry run of a restore would do with one object, and why.
 type Would struct {

@@ -16,15 +16,11 @@ import (
 )
 
 // Tested is a target that was tested: a Target in one line.
-type Tested struct{ *target.Report }
-
-// Text writes the line.
-func (t *Tested) Text(w *show.Page) {
-	fmt.Fprintf(w, "target %s is %s\n", human.Printable(t.Path), t.Sentence())
+func Tested(t *target.Report) Record {
+	return &result{func(w *show.Page) {
+		fmt.Fprintf(w, "target %s is %s\n", human.Printable(t.Path), t.Sentence())
+	}, (&Target{t}).Events()}
 }
-
-// Events returns the report.
-func (t *Tested) Events() []any { return (&Target{t.Report}).Events() }
 
 // Setup is the end of a setup.
 type Setup struct {
@@ -97,17 +93,11 @@ func (s *Setup) Events() []any {
 }
 
 // Changes are the lines of an option file that change.
-type Changes struct{ *optionfile.File }
-
-// Text shows them.
-func (c *Changes) Text(w *show.Page) {
-	fmt.Fprintf(w, "changes to %s:\n%s", human.Printable(c.Path), human.Harmless(c.File.Text()))
-}
-
-// Events returns the record.
-func (c *Changes) Events() []any {
-	c.File.Changes = list(c.File.Changes)
-	return []any{event.Of("option_file", c.File)}
+func Changes(f *optionfile.File) Record {
+	f.Changes = list(f.Changes)
+	return &result{func(w *show.Page) {
+		fmt.Fprintf(w, "changes to %s:\n%s", human.Printable(f.Path), human.Harmless(f.Text()))
+	}, []any{event.Of("option_file", f)}}
 }
 
 // WayBack is the end of the setup of a machine from its backups.

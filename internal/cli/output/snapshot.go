@@ -52,15 +52,11 @@ func (s *Snapshot) Events() []any {
 }
 
 // Heading stands above what was found in a snapshot. Scripts find the snapshot in each record.
-type Heading struct{ repo.Listed }
-
-// Text writes one line.
-func (h *Heading) Text(w *show.Page) {
-	fmt.Fprintf(w, "in snapshot %s of %s:\n", h.ID.Short(), stamp(h.Snapshot.Time))
+func Heading(l *repo.Listed) Record {
+	return &result{func(w *show.Page) {
+		fmt.Fprintf(w, "in snapshot %s of %s:\n", l.ID.Short(), stamp(l.Snapshot.Time))
+	}, nil}
 }
-
-// Events returns nothing.
-func (h *Heading) Events() []any { return nil }
 
 // Snapshots is a list of them under a heading.
 type Snapshots struct {

@@ -113,7 +113,7 @@ func TestNothingIsCutInsideAWord(t *testing.T) {
 	s.Service.Jobs[0].Sources = []string{"/home"}
 	require.Contains(t, text(t, s), "\n  /home to /mnt/disk/backups/of/ann/repository\n")
 	for _, record := range []Record{
-		&LogLine{event.Log{Job: "home", Text: strings.Repeat("word ", 30) + "end"}},
+		LogLine(&event.Log{Job: "home", Text: strings.Repeat("word ", 30) + "end"}),
 		&Decision{Subject: strings.Repeat("/folder and ", 9) + "end"},
 	} {
 		page := &show.Page{Width: 60}
@@ -171,11 +171,10 @@ func TestStatusIsOneObject(t *testing.T) {
 func TestPoliciesForATime(t *testing.T) {
 	soon := time.Now().Add(time.Minute)
 	far := time.Now().Add(48 * time.Hour)
-	change := &PolicyChange{}
-	change.Change.PID, change.Change.Was, change.Change.Policy, change.Change.Until = 7, "throttle", "important", &far
-	require.Equal(t, "process 7: important until "+day(far)+", it was throttle\n", text(t, change))
-	change.Change.Was = "important"
-	require.Equal(t, "process 7: important until "+day(far)+"\n", text(t, change))
+	change := event.PolicyChange{PID: 7, Was: "throttle", Policy: "important", Until: &far}
+	require.Equal(t, "process 7: important until "+day(far)+", it was throttle\n", text(t, PolicyChange(change)))
+	change.Was = "important"
+	require.Equal(t, "process 7: important until "+day(far)+"\n", text(t, PolicyChange(change)))
 	running := event.Job{PID: 7, Policy: "important", PolicyUntil: &soon, Start: time.Now()}
-	require.Contains(t, text(t, &Jobs{List: []event.Job{running}}), "important until ")
+	require.Contains(t, text(t, Jobs([]event.Job{running})), "important until ")
 }

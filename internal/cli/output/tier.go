@@ -13,31 +13,30 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/throttle/priority"
 )
 
-// Jobs lists running jobs.
-type Jobs struct{ List []event.Job }
-
-// Text writes a table; a job has a line for each of its devices.
-func (j *Jobs) Text(w *show.Page) {
-	if len(j.List) == 0 {
-		fmt.Fprintln(w, "no job of this user is running")
-		return
-	}
-	t := table{head: []string{"PID>", "Policy|", "Running>", "Device~", "Now|", "Asleep|", "Command~"}}
-	for _, s := range j.List {
-		var device, now, slept []string
-		if s.Status != nil {
-			for i := range s.Status.Gates {
-				g := &s.Status.Gates[i]
-				device = append(device, human.Device(g.Device, g.Medium))
-				now = append(now, gateState(g))
-				slept = append(slept, asleep(g, time.Since(s.Start)))
-			}
+// Jobs lists running jobs: a table with a line for each device of a job. Scripts get them as they reported themselves.
+func Jobs(list []event.Job) Record {
+	return &result{func(w *show.Page) {
+		if len(list) == 0 {
+			fmt.Fprintln(w, "no job of this user is running")
+			return
 		}
-		t.add(strconv.Itoa(s.PID), human.Printable(s.Policy)+ending(s.PolicyUntil),
-			human.Clocked(time.Since(s.Start)), strings.Join(device, "\n"),
-			strings.Join(now, "\n"), strings.Join(slept, "\n"), human.Printable(strings.Join(s.Command, " ")))
-	}
-	t.write(w)
+		t := table{head: []string{"PID>", "Policy|", "Running>", "Device~", "Now|", "Asleep|", "Command~"}}
+		for _, s := range list {
+			var device, now, slept []string
+			if s.Status != nil {
+				for i := range s.Status.Gates {
+					g := &s.Status.Gates[i]
+					device = append(device, human.Device(g.Device, g.Medium))
+					now = append(now, gateState(g))
+					slept = append(slept, asleep(g, time.Since(s.Start)))
+				}
+			}
+			t.add(strconv.Itoa(s.PID), human.Printable(s.Policy)+ending(s.PolicyUntil),
+				human.Clocked(time.Since(s.Start)), strings.Join(device, "\n"),
+				strings.Join(now, "\n"), strings.Join(slept, "\n"), human.Printable(strings.Join(s.Command, " ")))
+		}
+		t.write(w)
+	}, events(list)}
 }
 
 // ending is when a policy ends that was set for a time: " until 15:04:05", with the day if it is another one.
@@ -50,9 +49,6 @@ func ending(until *time.Time) string {
 	}
 	return " until " + day(*until)
 }
-
-// Events returns the jobs as they reported themselves.
-func (j *Jobs) Events() []any { return events(j.List) }
 
 // gateState describes what a gate does now, and the process that causes it.
 func gateState(g *event.Gate) string {
@@ -74,28 +70,23 @@ func asleep(g *event.Gate, elapsed time.Duration) string {
 	return human.Share(min(1, g.Held/elapsed.Seconds()))
 }
 
-// PolicyChange is what became of a running job.
-type PolicyChange struct{ Change event.PolicyChange }
-
-// Text writes a line, and one for each thing that did not change with it.
-func (p *PolicyChange) Text(w *show.Page) {
-	c := p.Change
-	policy := c.Policy + ending(c.Until)
-	line := fmt.Sprintf("process %d: %s, it was %s", c.PID, policy, c.Was)
-	switch {
-	case c.Was == c.Policy && c.Until == nil:
-		line = fmt.Sprintf("process %d: %s, as before", c.PID, policy)
-	case c.Was == c.Policy, c.Was == "":
-		line = fmt.Sprintf("process %d: %s", c.PID, policy)
-	}
-	fmt.Fprintln(w, human.Printable(line))
-	for _, note := range c.Notes {
-		fmt.Fprintln(w, "  "+human.Printable(note))
-	}
+// PolicyChange is what became of a running job: a line, and one for each thing that did not change with it.
+func PolicyChange(c event.PolicyChange) Record {
+	return &result{func(w *show.Page) {
+		policy := c.Policy + ending(c.Until)
+		line := fmt.Sprintf("process %d: %s, it was %s", c.PID, policy, c.Was)
+		switch {
+		case c.Was == c.Policy && c.Until == nil:
+			line = fmt.Sprintf("process %d: %s, as before", c.PID, policy)
+		case c.Was == c.Policy, c.Was == "":
+			line = fmt.Sprintf("process %d: %s", c.PID, policy)
+		}
+		fmt.Fprintln(w, human.Printable(line))
+		for _, note := range c.Notes {
+			fmt.Fprintln(w, "  "+human.Printable(note))
+		}
+	}, []any{&c}}
 }
-
-// Events returns the record.
-func (p *PolicyChange) Events() []any { return []any{&p.Change} }
 
 // Priority is what became of a process that was given a policy.
 type Priority struct {
@@ -128,33 +119,26 @@ func (p *Priority) Events() []any {
 	}{"priority", p.PID, p.Applied.Policy.String(), p.Applied.Threads, p.Applied.Now, notes}}
 }
 
-// Steered is the state of the service after an order.
-type Steered struct {
-	Daemon event.Daemon
-	Job    string // the order was about this job; "": about all
-}
-
-// Text writes a line for each job that was meant.
-func (s *Steered) Text(w *show.Page) {
-	for i := range s.Daemon.Jobs {
-		j := &s.Daemon.Jobs[i]
-		if s.Job != "" && s.Job != j.Name {
-			continue
+// Steered is the state of the service after an order about a job, "" about all: a line for each job that was meant.
+func Steered(d event.Daemon, name string) Record {
+	return &result{func(w *show.Page) {
+		for i := range d.Jobs {
+			j := &d.Jobs[i]
+			if name != "" && name != j.Name {
+				continue
+			}
+			text := j.State
+			switch {
+			case j.Step != "":
+				text += " (" + j.Step + ")"
+			case j.WaitsFor != "":
+				text += ": " + human.Printable(j.WaitsFor)
+			case j.PausedUntil != nil:
+				text += " until " + day(*j.PausedUntil)
+			case j.Next != nil:
+				text += ", next run " + day(*j.Next)
+			}
+			fmt.Fprintf(w, "job %s: %s\n", human.Printable(j.Name), text)
 		}
-		text := j.State
-		switch {
-		case j.Step != "":
-			text += " (" + j.Step + ")"
-		case j.WaitsFor != "":
-			text += ": " + human.Printable(j.WaitsFor)
-		case j.PausedUntil != nil:
-			text += " until " + day(*j.PausedUntil)
-		case j.Next != nil:
-			text += ", next run " + day(*j.Next)
-		}
-		fmt.Fprintf(w, "job %s: %s\n", human.Printable(j.Name), text)
-	}
+	}, []any{&d}}
 }
-
-// Events returns the state of the service.
-func (s *Steered) Events() []any { return []any{&s.Daemon} }

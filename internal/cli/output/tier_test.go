@@ -23,18 +23,18 @@ func text(t *testing.T, r Record) string {
 }
 
 func TestJobsAreATable(t *testing.T) {
-	require.Equal(t, "no job of this user is running\n", text(t, &Jobs{}))
+	require.Equal(t, "no job of this user is running\n", text(t, Jobs(nil)))
 	state := &event.Status{}
 	state.Gates = []event.Gate{
 		{Device: "sda", Medium: "ssd", State: "waiting", Asleep: [4]float64{3: 9000}, Held: 3723 * 0.62,
 			Blamed: []report.Process{{PID: 42, Name: "fio\x1b"}, {PID: 43, Name: "make"}}},
 		{Device: "//nas/share", Medium: "remote", State: "full_speed", Blamed: []report.Process{{PID: 42, Name: "fio"}}},
 	}
-	got := text(t, &Jobs{List: []event.Job{
+	got := text(t, Jobs([]event.Job{
 		{PID: 7, Policy: "throttle", Start: time.Now().Add(-3723 * time.Second), Status: state,
 			Command: []string{"tidemark", "backup", "/home/a\x1b[2J"}},
 		{PID: 31234, Policy: "utility", Start: time.Now(), Command: []string{"tidemark", "run", "make"}},
-	}})
+	}))
 	lines := strings.Split(got, "\n")
 	require.Regexp(t, `^ +PID  Policy +Running  Device +Now +Asleep +Command$`, lines[0])
 	require.Regexp(t, `^ +7  throttle  01:02:0\d  sda \(ssd\) +waiting, for fio\S+ 42 and 1 more  62 %  +`+
@@ -46,9 +46,9 @@ func TestJobsAreATable(t *testing.T) {
 
 func TestChangesAreReported(t *testing.T) {
 	change := event.PolicyChange{PID: 7, Was: "throttle", Policy: "important", Notes: []string{"nice stays 10"}}
-	require.Equal(t, "process 7: important, it was throttle\n  nice stays 10\n", text(t, &PolicyChange{change}))
+	require.Equal(t, "process 7: important, it was throttle\n  nice stays 10\n", text(t, PolicyChange(change)))
 	change.Was, change.Notes = "important", nil
-	require.Equal(t, "process 7: important, as before\n", text(t, &PolicyChange{change}))
+	require.Equal(t, "process 7: important, as before\n", text(t, PolicyChange(change)))
 }
 
 func TestPolicyReadsLikeSysctl(t *testing.T) {
