@@ -41,7 +41,7 @@ func (a *app) keyListCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.print.Print(&output.Keys{Slots: slots})
+				return a.print.Print(output.Keys(slots))
 			})
 		})
 }

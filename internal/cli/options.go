@@ -24,7 +24,7 @@ default. Flags override the environment, and the environment overrides the file.
 		if err != nil {
 			return &usageError{err}
 		}
-		return a.print.Print(&output.Options{List: a.spec.Effective(), File: a.spec.File()})
+		return a.print.Print(output.Options(a.spec.Effective(), a.spec.File()))
 	}, options.GroupPolicy, options.GroupParallel, options.GroupTransfer, options.GroupCompression, options.GroupReading,
 		options.GroupSelection, options.GroupFrom)
 }

@@ -31,7 +31,7 @@ experiments: with the defaults and --max-impact 0, jobs behave as the macOS kern
   tidemark backup --lowpri-throttle-tier3-window-msecs 1000 ~
   tidemark backup --lowpri-throttle-enabled=0 ~`,
 	}, func(context.Context, []string) error {
-		return a.print.Print(&output.Policy{List: a.spec.Policy(), Origins: a.spec.Output().Verbose > 0})
+		return a.print.Print(output.Policy(a.spec.Policy(), a.spec.Output().Verbose > 0))
 	}, options.GroupPolicy)
 	// This command documents the flags.
 	c.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = false })

@@ -61,7 +61,7 @@ read from the directory of --source downwards.`,
 			if err != nil {
 				return err
 			}
-			if err := a.print.Print(&output.Decision{Subject: q.Path, Decision: explain(chosen.Rules, q)}); err != nil {
+			if err := a.print.Print(output.Decision(q.Path, explain(chosen.Rules, q))); err != nil {
 				return err
 			}
 		}

@@ -73,7 +73,7 @@ func (a *app) prioritize(pid int, p iopolicy.Policy) error {
 	if err := a.announce(pid, p, fmt.Sprintf("/proc/%d/cwd", pid)).Leave(); err != nil {
 		a.print.Note(err.Error())
 	}
-	return a.print.Print(&output.Priority{PID: pid, Applied: applied})
+	return a.print.Print(output.Priority(pid, applied))
 }
 
 // run runs a program. It does not turn off the fetching of dataless files (priority.FetchNothing): the program is

@@ -272,7 +272,7 @@ func (a *app) screen() *os.File {
 func (a *app) watchStatus(ctx context.Context, name string) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	every, write := linesEvery, func(s *output.Status) error { return a.print.Print(&output.StatusLog{Status: s}) }
+	every, write := linesEvery, func(s *output.Status) error { return a.print.Print(output.StatusLog(s)) }
 	if a.spec.Output().JSON {
 		every, write = watchEvery, func(s *output.Status) error { return a.print.Print(s) }
 	}

@@ -129,7 +129,7 @@ func (a *app) measureTarget(ctx context.Context, at location.Location, say func(
 	if err != nil {
 		return err
 	}
-	return say(&output.Destination{Speed: speed})
+	return say(output.Destination(speed))
 }
 
 // prepareTarget probes and measures the target before a backup, and notes which attributes of the sources are hidden.

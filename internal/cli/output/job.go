@@ -95,7 +95,7 @@ func (d *DefinedJob) Text(w *show.Page) {
 // Events returns the record.
 func (d *DefinedJob) Events() []any {
 	record := definition(d.Job, d.Now, shownTimes)
-	record.Options = (&Options{List: shownOptions(d.Spec)}).Events()
+	record.Options = optionEvents(shownOptions(d.Spec))
 	return []any{record}
 }
 

@@ -13,13 +13,11 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 )
 
-// Keys lists the key slots.
-type Keys struct{ Slots []repo.Slot }
-
-// Text writes a table; a star marks the key in use.
-func (k *Keys) Text(w *show.Page) {
+// Keys lists the key slots: a table with a star at the key in use, and a record for each slot that can be read.
+func Keys(slots []repo.Slot) Record {
 	t := table{head: []string{"", "ID", "Kind", "Made by~", "Made"}}
-	for _, s := range k.Slots {
+	var all []any
+	for _, s := range slots {
 		star := ""
 		if s.Current {
 			star = "*"
@@ -28,22 +26,12 @@ func (k *Keys) Text(w *show.Page) {
 			t.add(star, s.ID.Short(), "cannot be read", human.Printable(s.Err.Error()), "")
 			continue
 		}
-		t.add(star, s.ID.Short(), s.Slot.Method.String(), human.Printable(s.Slot.Label),
-			time.Unix(s.Slot.Created, 0).Format("2006-01-02 15:04:05"))
+		made := time.Unix(s.Slot.Created, 0)
+		t.add(star, s.ID.Short(), s.Slot.Method.String(), human.Printable(s.Slot.Label), made.Format(time.DateTime))
+		all = append(all, &event.Key{Type: "key", ID: s.ID.String(), Current: s.Current, Method: method(s.Slot.Method),
+			Label: s.Slot.Label, Created: made})
 	}
-	t.write(w)
-}
-
-// Events returns a record for each slot that can be read.
-func (k *Keys) Events() []any {
-	var all []any
-	for _, s := range k.Slots {
-		if s.Slot != nil {
-			all = append(all, &event.Key{Type: "key", ID: s.ID.String(), Current: s.Current, Method: method(s.Slot.Method),
-				Label: s.Slot.Label, Created: time.Unix(s.Slot.Created, 0)})
-		}
-	}
-	return all
+	return &result{t.write, all}
 }
 
 func method(m keyfile.Method) string {

@@ -10,20 +10,16 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/rules"
 )
 
-// Options lists the effective options.
-type Options struct {
-	List []options.Effective
-	File string // the option file that was read; "" for none
-}
-
-// Text writes a table.
-func (o *Options) Text(w *show.Page) {
-	writeOptions(w, o.List)
-	text := "no option file was read"
-	if o.File != "" {
-		text = "option file: " + human.Printable(o.File)
-	}
-	fmt.Fprintf(w, "\n%s\n", text)
+// Options lists the effective options in a table; file is the option file that was read, "" for none.
+func Options(list []options.Effective, file string) Record {
+	return &result{func(w *show.Page) {
+		writeOptions(w, list)
+		text := "no option file was read"
+		if file != "" {
+			text = "option file: " + human.Printable(file)
+		}
+		fmt.Fprintf(w, "\n%s\n", text)
+	}, optionEvents(list)}
 }
 
 func writeOptions(w *show.Page, list []options.Effective) {
@@ -34,33 +30,26 @@ func writeOptions(w *show.Page, list []options.Effective) {
 	t.write(w)
 }
 
-// Events returns a record for each option.
-func (o *Options) Events() (all []any) {
-	for _, one := range o.List {
+// optionEvents returns a record for each option.
+func optionEvents(list []options.Effective) (all []any) {
+	for _, one := range list {
 		all = append(all, event.Of("option", &one))
 	}
 	return all
 }
 
-// Policy lists the I/O policy and its numbers.
-type Policy struct {
-	List    []options.Effective
-	Origins bool // in text too
-}
-
-// Text writes a line for each as sysctl does, so that what reads that can read this.
-func (p *Policy) Text(w *show.Page) {
-	for _, one := range p.List {
-		line := one.Name + ": " + one.Value
-		if p.Origins {
-			line = fmt.Sprintf("%-48s # %s", line, human.Printable(one.Origin))
+// Policy lists the I/O policy and its numbers, a line for each as sysctl does, so that what reads that can read this.
+func Policy(list []options.Effective, origins bool) Record {
+	return &result{func(w *show.Page) {
+		for _, one := range list {
+			line := one.Name + ": " + one.Value
+			if origins {
+				line = fmt.Sprintf("%-48s # %s", line, human.Printable(one.Origin))
+			}
+			fmt.Fprintln(w, line)
 		}
-		fmt.Fprintln(w, line)
-	}
+	}, optionEvents(list)}
 }
-
-// Events returns a record for each.
-func (p *Policy) Events() []any { return (&Options{List: p.List}).Events() }
 
 // Rules lists rules: a table.
 func Rules(list []rules.Rule) Record {
@@ -81,36 +70,24 @@ func Rules(list []rules.Rule) Record {
 	}, all}
 }
 
-// Decision is what the rules say about a path.
-type Decision struct {
-	Subject  string
-	Decision rules.Decision
-}
-
-// Text writes the verdict and the rule.
-func (d *Decision) Text(w *show.Page) {
-	verdict := map[rules.Verdict]string{rules.Exclude: "excluded",
-		rules.NotEntered: "included, but nothing in it"}[d.Decision.Verdict]
-	if verdict == "" {
-		verdict = "included"
+// Decision is what the rules say about a path: the verdict and the rule.
+func Decision(subject string, d rules.Decision) Record {
+	path, excluded := event.NewPath(subject), d.Verdict == rules.Exclude
+	e := &event.Rule{Type: "decision", Path: &path, Excluded: &excluded}
+	verdict := "included"
+	switch d.Verdict {
+	case rules.Exclude:
+		verdict = "excluded"
+	case rules.NotEntered:
+		verdict = "included, but nothing in it"
 	}
 	why := ": no rule says anything about it"
-	if r := d.Decision.Rule; r != nil {
+	if r := d.Rule; r != nil {
+		e.Rule, e.Source = r.Text, r.Origin
 		why = fmt.Sprintf(" by %s (%s, %s)", human.Printable(r.Text), r.Kind, human.Printable(r.Origin))
-		if d.Decision.Path != d.Subject {
-			why += ", which decides about " + human.Printable(d.Decision.Path)
+		if d.Path != subject {
+			why += ", which decides about " + human.Printable(d.Path)
 		}
 	}
-	w.Linef("%s: %s%s", human.Printable(d.Subject), verdict, why)
-}
-
-// Events returns the decision record.
-func (d *Decision) Events() []any {
-	path := event.NewPath(d.Subject)
-	excluded := d.Decision.Verdict == rules.Exclude
-	e := &event.Rule{Type: "decision", Path: &path, Excluded: &excluded}
-	if r := d.Decision.Rule; r != nil {
-		e.Rule, e.Source = r.Text, r.Origin
-	}
-	return []any{e}
+	return &result{func(w *show.Page) { w.Linef("%s: %s%s", human.Printable(subject), verdict, why) }, []any{e}}
 }

@@ -149,14 +149,13 @@ func (s *Status) Log() []string {
 	return append(lines, s.problems()...)
 }
 
-// StatusLog is a Status in lines that scroll.
-type StatusLog struct{ *Status }
-
-// Text writes the lines with the time before each.
-func (s *StatusLog) Text(w *show.Page) {
-	for _, line := range s.Log() {
-		fmt.Fprintf(w, "%s %s\n", day(s.Now), line)
-	}
+// StatusLog is a Status in lines that scroll, with the time before each.
+func StatusLog(s *Status) Record {
+	return &result{func(w *show.Page) {
+		for _, line := range s.Log() {
+			fmt.Fprintf(w, "%s %s\n", day(s.Now), line)
+		}
+	}, s.Events()}
 }
 
 // problems returns the problems, each in one line.

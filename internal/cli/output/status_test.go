@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/report/show"
+	"github.com/tidemark-backup/tidemark/internal/rules"
 )
 
 // minutes is a time some minutes after now.
@@ -77,8 +78,8 @@ func TestStatusOfTheService(t *testing.T) {
 			require.LessOrEqual(t, human.Columns(line.Text), width)
 		}
 	}
-	require.Equal(t, 3, strings.Count(text(t, &StatusLog{s}), "\n"), "what runs and what waits")
-	require.Contains(t, text(t, &StatusLog{s}), "mail: backup: policy important until ")
+	require.Equal(t, 3, strings.Count(text(t, StatusLog(s)), "\n"), "what runs and what waits")
+	require.Contains(t, text(t, StatusLog(s)), "mail: backup: policy important until ")
 }
 
 func TestAStatusShowsWarnings(t *testing.T) {
@@ -114,7 +115,7 @@ func TestNothingIsCutInsideAWord(t *testing.T) {
 	require.Contains(t, text(t, s), "\n  /home to /mnt/disk/backups/of/ann/repository\n")
 	for _, record := range []Record{
 		LogLine(&event.Log{Job: "home", Text: strings.Repeat("word ", 30) + "end"}),
-		&Decision{Subject: strings.Repeat("/folder and ", 9) + "end"},
+		Decision(strings.Repeat("/folder and ", 9)+"end", rules.Decision{}),
 	} {
 		page := &show.Page{Width: 60}
 		record.Text(page)
@@ -131,7 +132,7 @@ func TestStatusWithoutTheService(t *testing.T) {
 	s := NewStatus(o, proofs.Summary{}, 0, now)
 	require.Equal(t, "no backup of this machine to /srv/\\x1b is known\nthe service is not running\n"+
 		"process 7:; no \\x1b answer\n", text(t, s))
-	require.Equal(t, day(now)+" process 7:; no \\x1b answer\n", text(t, &StatusLog{s}))
+	require.Equal(t, day(now)+" process 7:; no \\x1b answer\n", text(t, StatusLog(s)))
 	s.LastBackup, s.Problems = minutes(now, -5), nil
 	require.Contains(t, text(t, s), "no job of this user is running\n")
 	s.Proven = proofs.Summary{Checked: now, Packs: 3, Since: now, Drill: proofs.Drill{At: now, Files: 2}}
@@ -142,7 +143,7 @@ func TestStatusWithoutTheService(t *testing.T) {
 	require.Contains(t, got, "last backup "+day(*s.LastBackup)+", 5 min ago, to /srv/\\x1b\n")
 	require.Contains(t, got, "last check: every pack (3) was read back and intact")
 	require.Contains(t, got, "last sample: restored 2 files")
-	require.Equal(t, day(now)+" no job of this user is running\n", text(t, &StatusLog{s}))
+	require.Equal(t, day(now)+" no job of this user is running\n", text(t, StatusLog(s)))
 	s.Service = &event.Daemon{}
 	require.Equal(t, "the service has no jobs: see 'tidemark job'\n", text(t, s))
 }

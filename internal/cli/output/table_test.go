@@ -141,7 +141,7 @@ func TestScreensFitATerminal(t *testing.T) {
 	for _, r := range []Record{
 		&Runs{List: []event.Run{{Start: at, End: at.Add(time.Hour), Job: "home", Outcome: "incomplete", Trigger: "schedule",
 			Message: "some objects could not be backed up: source " + long}}},
-		&Options{List: []options.Effective{{Name: "repo", Value: long, Origin: long + ":5"}}},
+		Options([]options.Effective{{Name: "repo", Value: long, Origin: long + ":5"}}, ""),
 	} {
 		for _, width := range []int{80, 120} {
 			page := &show.Page{Width: width}

@@ -39,18 +39,8 @@ func (t *Target) Events() []any {
 	}{"target", t.Path, t.Verdict(), t.Device.Medium.String(), t.Device.Name(), t.Identity, list(t.Probes)}}
 }
 
-// Destination is how fast a target takes files.
-type Destination struct{ *target.Speed }
-
-// Text writes a line for each measurement.
-func (d *Destination) Text(w *show.Page) {
-	for _, line := range d.Lines() {
-		w.Linef("%s", human.Printable(line))
-	}
-}
-
-// Events returns a record for each measurement.
-func (d *Destination) Events() []any {
+// Destination is how fast a target takes files: a line and a record for each measurement.
+func Destination(s *target.Speed) Record {
 	type burst struct {
 		Type    string  `json:"message_type"` // "destination"
 		Path    string  `json:"path"`
@@ -60,10 +50,14 @@ func (d *Destination) Events() []any {
 		Rate    float64 `json:"bytes_per_second"`
 	}
 	var all []any
-	for _, b := range []target.Burst{d.Large, d.Small} {
-		all = append(all, &burst{"destination", d.Path, b.Files, b.Size, b.Elapsed.Seconds(), b.Rate()})
+	for _, b := range []target.Burst{s.Large, s.Small} {
+		all = append(all, &burst{"destination", s.Path, b.Files, b.Size, b.Elapsed.Seconds(), b.Rate()})
 	}
-	return all
+	return &result{func(w *show.Page) {
+		for _, line := range s.Lines() {
+			w.Linef("%s", human.Printable(line))
+		}
+	}, all}
 }
 
 // Measurement is one result of a benchmark.

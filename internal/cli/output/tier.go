@@ -88,35 +88,21 @@ func PolicyChange(c event.PolicyChange) Record {
 	}, []any{&c}}
 }
 
-// Priority is what became of a process that was given a policy.
-type Priority struct {
-	PID     int
-	Applied priority.Applied
-}
-
-// Text writes a line, and one for each thing that could not be done.
-func (p *Priority) Text(w *show.Page) {
-	fmt.Fprintf(w, "process %d: %s: %s (%s)\n", p.PID, p.Applied.Policy, p.Applied.Now,
-		human.Plural(uint64(p.Applied.Threads), "thread"))
-	for _, note := range p.Applied.Notes {
-		fmt.Fprintln(w, "  "+human.Printable(note))
-	}
-}
-
-// Events returns the record.
-func (p *Priority) Events() []any {
-	notes := p.Applied.Notes
-	if notes == nil {
-		notes = []string{}
-	}
-	return []any{&struct {
+// Priority is what became of a process that was given a policy: a line, and one for each thing that could not be done.
+func Priority(pid int, a priority.Applied) Record {
+	return &result{func(w *show.Page) {
+		fmt.Fprintf(w, "process %d: %s: %s (%s)\n", pid, a.Policy, a.Now, human.Plural(uint64(a.Threads), "thread"))
+		for _, note := range a.Notes {
+			fmt.Fprintln(w, "  "+human.Printable(note))
+		}
+	}, []any{&struct {
 		Type    string   `json:"message_type"` // "priority"
 		PID     int      `json:"pid"`
 		Policy  string   `json:"policy"`
 		Threads int      `json:"threads"`
 		Now     string   `json:"now"`
 		Notes   []string `json:"notes"`
-	}{"priority", p.PID, p.Applied.Policy.String(), p.Applied.Threads, p.Applied.Now, notes}}
+	}{"priority", pid, a.Policy.String(), a.Threads, a.Now, list(a.Notes)}}}
 }
 
 // Steered is the state of the service after an order about a job, "" about all: a line for each job that was meant.

@@ -53,8 +53,8 @@ func TestChangesAreReported(t *testing.T) {
 
 func TestPolicyReadsLikeSysctl(t *testing.T) {
 	list := []options.Effective{{Name: "lowpri_throttle_enabled", Value: "1", Origin: "default"}}
-	require.Equal(t, "lowpri_throttle_enabled: 1\n", text(t, &Policy{List: list}))
-	withOrigin := text(t, &Policy{List: list, Origins: true})
+	require.Equal(t, "lowpri_throttle_enabled: 1\n", text(t, Policy(list, false)))
+	withOrigin := text(t, Policy(list, true))
 	require.Regexp(t, `^lowpri_throttle_enabled: 1 +# default\n$`, withOrigin)
 	// What is printed can be loaded, with its origins as well.
 	settings := iopolicy.DefaultSettings()
