@@ -291,6 +291,7 @@ func (g *Gate) enter(w *opState) {
 	b.advance(g.now())
 	w.entered = b.shared
 	b.inflight++
+	b.trial.width.enter(b.inflight)
 }
 
 // exit ends an operation of n bytes with a budget, and charges its part of the device time if it has reached the

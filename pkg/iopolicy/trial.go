@@ -99,6 +99,7 @@ type periods struct {
 type record struct {
 	usual, of float64 // sum of others' rates beside the smaller grant, and of the weights
 	before    float64 // the mean while only the calculation was used; 0: not known
+	pairs     float64 // of which before is the mean
 	at        int64   // when the last pair was added
 	until     int64   // only the calculation is used
 	held      int64   // for how long, the last time
@@ -133,8 +134,11 @@ func (e *estimate) add(keep, loss, contrast, mean float64) {
 
 // enough reports whether there are so many samples.
 func (e *estimate) enough(samples float64) bool {
-	return e.square > 0 && e.weight*e.weight/e.square >= samples && e.contrast > 0
+	return e.square > 0 && e.samples() >= samples && e.contrast > 0
 }
+
+// samples returns how many there are, by their weights.
+func (e *estimate) samples() float64 { return e.weight * e.weight / e.square }
 
 // deviation returns the standard deviation of the loss of one sample.
 func (e *estimate) deviation() float64 {
@@ -144,8 +148,7 @@ func (e *estimate) deviation() float64 {
 
 // bounds returns the least and the most that others lose of the device time of slot grants.
 func (e *estimate) bounds() (least, most float64) {
-	n := e.weight * e.weight / e.square
-	error := certainty * e.deviation() / math.Sqrt(n) * e.weight
+	error := certainty * e.deviation() / math.Sqrt(e.samples()) * e.weight
 	return (e.loss - error) / e.contrast, (e.loss + error) / e.contrast
 }
 
@@ -188,13 +191,13 @@ func (t *trial) hold(now int64) {
 
 // fell starts again after others' rate has fallen. They may suffer from the trial, so their rate before it is kept.
 func (t *trial) fell(now int64) {
-	before := t.record.before
+	before, pairs := t.record.before, t.record.pairs
 	if t.rates.enough(fewSamples) && now >= t.record.until {
 		t.hold(now)
 	} else {
 		t.forget()
 	}
-	t.record.before = before
+	t.record.before, t.record.pairs = before, pairs
 }
 
 // known reports whether there is a measurement.
@@ -304,7 +307,7 @@ func (t *trial) turn(end period) {
 	if p.paused.length == 0 || turn.own <= 0 || turn.length <= 0 || !(usual > 0) {
 		return
 	}
-	t.width.note(turn.served, turn.own)
+	t.width.note(turn.served)
 	loss := (usual - turn.rate()) / usual * float64(turn.length) / float64(all.length)
 	t.turns.add(keep(all.length, 2), loss, all.part(), all.part())
 }
@@ -334,8 +337,8 @@ func (t *trial) pair(now int64, impact float64) {
 	}
 	switch {
 	case now < r.until || r.before == 0:
-		r.before = usual
-	case usual < (1-fallen-certainty*t.rates.deviation()/math.Sqrt(2*enoughSamples))*r.before:
+		r.before, r.pairs = usual, t.rates.samples()
+	case usual < (1-fallen-certainty*t.rates.deviation()*math.Sqrt(1/(2.0*enoughSamples)+1/r.pairs))*r.before:
 		t.hold(now)
 	case t.rates.harmful(impact):
 		t.forget()

@@ -5,8 +5,9 @@ import "math/rand/v2"
 const (
 	// widest is how many times what is in flight may be doubled.
 	widest = 2
-	// enoughTurns and enoughServed are how many turns and I/Os of the device each side of a comparison has.
-	enoughTurns, enoughServed = 6, 200
+	// enoughTurns and enoughServed are how many turns and I/Os of the device each side of a comparison has, and manyTurns
+	// how many turns if it changes nothing.
+	enoughTurns, enoughServed, manyTurns = 6, 200, 24
 	// slower is how many times as long an I/O may take in the mean while twice as much may be in flight, and fuller how
 	// many times as much is in flight then at least, or it was not tried.
 	slower, fuller = 1.25, 1.2
@@ -27,8 +28,9 @@ type width struct {
 
 // served is what the device did in turns.
 type served struct {
-	turns, ios float64
-	took, own  float64 // ns: of all I/Os, and in which own ones were in flight
+	turns, ios  float64
+	took        float64 // ns, of all I/Os
+	own, flying float64 // own operations that began, and the sum of those in flight then
 }
 
 // factor returns how many times as much may be in flight.
@@ -57,19 +59,26 @@ func (w *width) other() int {
 	return w.best + 1
 }
 
-// note records what the device did in the turn that has ended, of so much own device time.
-func (w *width) note(done Served, own int64) {
+// enter records that an operation begins, and how many are in flight with it.
+func (w *width) enter(flying int64) {
+	w.sums[w.now].own++
+	w.sums[w.now].flying += float64(flying)
+}
+
+// note records what the device did in the turn that has ended.
+func (w *width) note(done Served) {
 	s := &w.sums[w.now]
-	s.turns, s.ios, s.took, s.own = s.turns+1, s.ios+float64(done.IOs), s.took+float64(done.Took), s.own+float64(own)
+	s.turns, s.ios, s.took = s.turns+1, s.ios+float64(done.IOs), s.took+float64(done.Took)
 	other := w.other()
 	less, more := w.sums[min(w.best, other)], w.sums[max(w.best, other)]
 	if min(less.turns, more.turns) < enoughTurns || min(less.ios, more.ios) < enoughServed {
 		return
 	}
-	together := more.took*less.ios <= slower*less.took*more.ios && more.took*less.own >= fuller*less.took*more.own
-	if together == (other > w.best) {
+	together := more.took*less.ios <= slower*less.took*more.ios && more.flying*less.own >= fuller*less.flying*more.own
+	switch {
+	case together == (other > w.best):
 		*w = width{best: other}
-	} else {
+	case w.settled || min(less.turns, more.turns) >= manyTurns:
 		*w = width{best: w.best, settled: true, down: !w.down}
 	}
 }
