@@ -99,7 +99,7 @@ type periods struct {
 type record struct {
 	usual, of float64 // sum of others' rates beside the smaller grant, and of the weights
 	before    float64 // the mean while only the calculation was used; 0: not known
-	pairs     float64 // of which before is the mean
+	pairs     float64 // before is the mean of so many
 	at        int64   // when the last pair was added
 	until     int64   // only the calculation is used
 	held      int64   // for how long, the last time
