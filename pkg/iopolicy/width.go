@@ -15,7 +15,7 @@ const (
 	seldom = 8
 )
 
-// width is how much is in flight at the same time. Budget.depth assumes that a device serves one request at a time.
+// width is how much is in flight at the same time. Gate.depth assumes that a device serves one request at a time.
 // While the I/Os of a turn, those of others among them, take hardly longer with twice as much in flight, the device
 // serves more of them together, and so it is doubled. Like a trial, it compares turns in random order.
 type width struct {

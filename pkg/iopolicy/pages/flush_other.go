@@ -23,5 +23,5 @@ func Sync(f *os.File, folder bool) error {
 	if folder && lacking(err) {
 		return nil
 	}
-	return err //nolint:wrapcheck // it names the file
+	return err
 }
