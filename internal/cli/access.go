@@ -40,21 +40,21 @@ func newMac() mac {
 		names: func(folder string) ([]string, error) {
 			f, err := os.Open(folder)
 			if err != nil {
-				return nil, err //nolint:wrapcheck // only its number is used
+				return nil, err
 			}
 			defer func() { _ = f.Close() }()
 			names, err := f.Readdirnames(1000)
 			if errors.Is(err, io.EOF) {
 				err = nil
 			}
-			return names, err //nolint:wrapcheck // only its number is used
+			return names, err
 		},
 		dial: func(ctx context.Context, address string) error {
 			c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 			if err == nil {
 				_ = c.Close()
 			}
-			return err //nolint:wrapcheck // only its number is used
+			return err
 		},
 	}
 }

@@ -143,7 +143,7 @@ func (t *textOnly) Write(p []byte) (int, error) {
 		return 0, errBinary
 	}
 	t.begun = true
-	return t.to.Write(p) //nolint:wrapcheck // the caller says what was written
+	return t.to.Write(p)
 }
 
 func buffered(to io.Writer, write func(io.Writer) error) error {

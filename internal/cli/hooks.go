@@ -38,7 +38,7 @@ func (a *app) withHooks(ctx context.Context, f *backupFlags, backup func() (snap
 	if set.After != "" { // it undoes what the before-command did, even if the backup does not end
 		defer a.ending.hold()()
 	}
-	return hook.Around(ctx, hook.Commands{ //nolint:wrapcheck // it is that of the backup or of a command
+	return hook.Around(ctx, hook.Commands{
 		Before: command(set.Before, set.BeforeFiles...), After: command(set.After, set.AfterFiles...),
 		Failure: command(set.Failure, a.spec.FileOf(hook.Failure)), Ended: a.noteHook, Owed: a.owedFile(env["TIDEMARK_JOB"]),
 	}, func() hook.Outcome {
@@ -59,7 +59,7 @@ func (a *app) withHooks(ctx context.Context, f *backupFlags, backup func() (snap
 // settleHooks runs the after-command that a killed run of a job of the service owes.
 func (a *app) settleHooks(j *job.Job) (ran bool, err error) {
 	set, name := j.Spec.Job().Hooks, cmp.Or(j.Server, job.Default)
-	return hook.Settle(context.Background(), hook.Commands{ //nolint:wrapcheck // it is that of the command
+	return hook.Settle(context.Background(), hook.Commands{
 		After: hook.Command{Line: set.After, Timeout: set.Timeout, Files: set.AfterFiles,
 			Env: map[string]string{"TIDEMARK_JOB": name, "TIDEMARK_REPOSITORY": j.Repository}, Supervisor: a.Program},
 		Owed: a.owedFile(name),

@@ -78,7 +78,7 @@ func (l *logFile) add(text []byte) error {
 func (l *logFile) open() (*os.File, error) {
 	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the path
+		return nil, err
 	}
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return nil, errors.Join(err, fmt.Errorf("%s: %w", human.Printable(l.path), errNoLog), f.Close())

@@ -55,7 +55,7 @@ func (a *app) confirmRecovery(ctx context.Context) error {
 			return a.print.Print(&output.Confirmed{ID: id})
 		}
 		if tries == 1 || !mistyped(err) {
-			return err //nolint:wrapcheck // it says what is wrong
+			return err
 		}
 		a.print.Show(err.Error() + "\n")
 	}

@@ -81,7 +81,7 @@ its jobs.`,
 }
 
 func (a *app) serviceManager() (service.Manager, error) {
-	return service.New(os.Geteuid() == 0, a.Env) //nolint:wrapcheck // it says what to do
+	return service.New(os.Geteuid() == 0, a.Env)
 }
 
 // installService writes the definition of the service and starts it, or prints the definition.
@@ -100,7 +100,7 @@ func (a *app) installService(ctx context.Context, only bool) error {
 	}
 	if only {
 		_, err := io.WriteString(a.Out, text)
-		return err //nolint:wrapcheck // of standard output
+		return err
 	}
 	changed, err := m.Install(ctx, text)
 	if err != nil {

@@ -142,7 +142,7 @@ func (s *setupRun) reveal(keep *setup.KeyFile, made *output.Created) error {
 func (s *setupRun) confirm(ctx context.Context, pending unlock.Pending) error {
 	switch {
 	case s.recovery.file != "" || s.recovery.confirmed:
-		return pending.Remove() //nolint:wrapcheck // it says what failed
+		return pending.Remove()
 	case s.dialog == nil || !pending.Exists():
 		return nil // each backup reminds of it
 	}

@@ -80,7 +80,7 @@ func (a *app) freeze(ctx context.Context, f *backupFlags, job *backup.Job) (end 
 // snapshotMaker returns what makes the snapshots of file systems.
 func (a *app) snapshotMaker(kind string) (sourcesnap.Maker, error) {
 	if kind != sourcesnap.Hook {
-		return sourcesnap.New(kind) //nolint:wrapcheck // the caller says what for
+		return sourcesnap.New(kind)
 	}
 	set := a.spec.SourceSnapshot()
 	if set.Begin == "" {

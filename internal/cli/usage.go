@@ -190,7 +190,7 @@ func (v switchValue) Set(text string) error {
 	if on, ok := switchWords()[strings.ToLower(text)]; ok {
 		text = strconv.FormatBool(on)
 	}
-	return v.Value.Set(text) //nolint:wrapcheck // flagError explains it
+	return v.Value.Set(text)
 }
 
 // widenSwitches lets each switch of c and the commands below it take yes and no, as options do.

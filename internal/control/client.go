@@ -136,7 +136,7 @@ func ask(ctx context.Context, path string, q request, want string, answer any) e
 		return ErrGone
 	}
 	if err != nil {
-		return err //nolint:wrapcheck // says what it did
+		return err
 	}
 	conn := c.(*net.UnixConn)
 	defer func() { _ = conn.Close() }()

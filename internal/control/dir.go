@@ -57,7 +57,7 @@ func parseName(name string) (pid int, ok bool) {
 // remove removes a file that may already be gone.
 func remove(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err //nolint:wrapcheck // names the file
+		return err
 	}
 	return nil
 }

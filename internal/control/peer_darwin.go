@@ -6,7 +6,7 @@ import "golang.org/x/sys/unix"
 func peer(fd int) (uid int, err error) {
 	cred, err := unix.GetsockoptXucred(fd, unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
 	if err != nil {
-		return 0, err //nolint:wrapcheck // the caller says what it is about
+		return 0, err
 	}
 	return int(cred.Uid), nil
 }

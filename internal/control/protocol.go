@@ -62,7 +62,7 @@ func readLine(r *bufio.Reader, v any) error {
 	case errors.Is(err, io.EOF) && len(line) > 0:
 		return io.ErrUnexpectedEOF
 	case err != nil:
-		return err //nolint:wrapcheck // the caller knows what it was doing
+		return err
 	}
 	if err := json.Unmarshal(line, v); err != nil {
 		return fmt.Errorf("%w: %w", errSyntax, err)

@@ -87,7 +87,7 @@ func listen(dir, name string) (*net.UnixListener, string, error) {
 	}
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: early, Net: "unix"})
 	if err != nil {
-		return nil, "", err //nolint:wrapcheck // says what it did, and with which path
+		return nil, "", err
 	}
 	listener.SetUnlinkOnClose(false) // it would remove the early name
 	err = os.Chmod(early, 0o600)

@@ -322,8 +322,8 @@ func (s *service) serve(ctx context.Context) (stop func(), err error) {
 	if s.RuntimeDir == "" {
 		return func() {}, nil
 	}
-	ctx = context.WithoutCancel(ctx)                            // orders are answered until the last step has ended
-	return control.ServeDaemon(ctx, s.RuntimeDir, s.serveOrder) //nolint:wrapcheck // says what it is about
+	ctx = context.WithoutCancel(ctx) // orders are answered until the last step has ended
+	return control.ServeDaemon(ctx, s.RuntimeDir, s.serveOrder)
 }
 
 // describe returns the state of a job.

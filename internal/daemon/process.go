@@ -66,7 +66,7 @@ const OptionsVariable = "TIDEMARK_OPTIONS_FD"
 func (c *child) pass(content []byte) (end func(), err error) {
 	from, to, err := os.Pipe()
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the caller says what for
+		return nil, err
 	}
 	const first = 3 // of ExtraFiles, behind the standard streams
 	c.cmd.ExtraFiles = []*os.File{from}

@@ -79,7 +79,7 @@ func (s *service) reload(removed string) error {
 	}
 	s.file.stamp = before
 	if err != nil {
-		return err //nolint:wrapcheck // names the file
+		return err
 	}
 	s.file.problem, s.state.Problem = "", ""
 	was := s.jobs

@@ -212,7 +212,7 @@ func (g *Governor) Flush(path string, write func() error) error {
 	op := iopolicy.Op{Kind: iopolicy.Sync, Certain: true}
 	// A key must be stored even if the run is interrupted.
 	_, err := g.Gate(nil, path).Do(context.Background(), op, func(int) (int, error) { return 0, write() })
-	return err //nolint:wrapcheck // it is write's
+	return err
 }
 
 // Show has the job shown with what a status says and the counters of a ledger, which records its policies from now on.
@@ -256,5 +256,5 @@ func (g *Governor) Close() error {
 	if manager == nil {
 		return nil
 	}
-	return manager.Close() //nolint:wrapcheck // it says what failed
+	return manager.Close()
 }

@@ -42,7 +42,7 @@ func claim(ctx context.Context, path string) (d debt, owed bool, err error) {
 			break
 		}
 		if !errors.Is(err, unix.EWOULDBLOCK) || time.Since(begun) > lockWait || ctx.Err() != nil {
-			return debt{}, false, f.Close() //nolint:wrapcheck // nothing was written
+			return debt{}, false, f.Close()
 		}
 		time.Sleep(groupPoll)
 	}

@@ -71,7 +71,7 @@ func guarded(line string) (cmd *exec.Cmd, release func(), err error) {
 		return nil, nil, fmt.Errorf("make a pipe: %w", err)
 	}
 	if err := guard.Start(); err != nil { // it inherits the lock
-		return nil, nil, err //nolint:wrapcheck // the caller says what for
+		return nil, nil, err
 	}
 	syscall.CloseOnExec(heldFD)
 	release = func() {
@@ -89,7 +89,7 @@ func guarded(line string) (cmd *exec.Cmd, release func(), err error) {
 	}
 	if err != nil {
 		release()
-		return nil, nil, err //nolint:wrapcheck // the caller says what for
+		return nil, nil, err
 	}
 	_, _ = fmt.Fprintln(control, cmd.Process.Pid) // if it was killed, there is no guard
 	_, _ = fmt.Fprintln(begin)                    // if it was killed, Wait returns that

@@ -43,7 +43,7 @@ func (e *Editor) add(name string, lines []string, settings []options.Setting) (*
 	}
 	f, err := optionfile.EditStanza(e.Path, content, added, settings, nil)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says what is wrong
+		return nil, err
 	}
 	var changes []optionfile.Change
 	for _, line := range append([]string{"SERVERNAME " + name}, lines...) {
@@ -64,7 +64,7 @@ func (e *Editor) divided() ([]byte, error) {
 	}
 	lines, err := options.ParseFile(e.Path, e.Content, "")
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the file and the line
+		return nil, err
 	}
 	text := strings.Split(string(e.Content), "\n")
 	text = slices.Insert(text, lines[0].Number-1, "SERVERNAME "+Default)
@@ -88,7 +88,7 @@ func (e *Editor) Change(name string, settings []options.Setting, unset []string)
 	}
 	f, err := optionfile.EditStanza(e.Path, e.Content, s, settings, words)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says what is wrong
+		return nil, err
 	}
 	for _, word := range words {
 		removed := func(c optionfile.Change) bool { return c.Old != "" && keywordOf(c.Old) == word }
@@ -115,7 +115,7 @@ func (e *Editor) Remove(name string) (*optionfile.File, error) {
 	if s.First == 0 {
 		f, err := optionfile.EditStanza(e.Path, e.Content, s, nil, []string{scheduleKeyword})
 		if err != nil {
-			return nil, err //nolint:wrapcheck // it says what is wrong
+			return nil, err
 		}
 		f.Removed = name
 		return f, nil
@@ -163,7 +163,7 @@ func (e *Editor) checked(f *optionfile.File, name string) (*optionfile.File, err
 func stanza(path string, content []byte, name string) (options.Stanza, error) {
 	stanzas, err := options.Stanzas(path, content)
 	if err != nil {
-		return options.Stanza{}, err //nolint:wrapcheck // it names the file and the line
+		return options.Stanza{}, err
 	}
 	var names []string
 	var found []options.Stanza
@@ -184,7 +184,7 @@ func stanza(path string, content []byte, name string) (options.Stanza, error) {
 	jobs, err := defined(path, content)
 	if err == nil && len(jobs) == 1 && jobs[0].First == 0 && strings.EqualFold(name, Default) {
 		lines, err := options.ParseFile(path, content, "")
-		return options.Stanza{Last: lines[len(lines)-1].Number}, err //nolint:wrapcheck // it was read before
+		return options.Stanza{Last: lines[len(lines)-1].Number}, err
 	}
 	return options.Stanza{}, missing(name, names)
 }

@@ -31,7 +31,7 @@ func (i *Imported) lists(keyword string) bool {
 func ImportOptions(path string, content []byte, name string, read options.ReadFile) ([]*Imported, error) {
 	stanzas, err := options.Stanzas(path, content)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the file and the line
+		return nil, err
 	}
 	var before, after []part
 	server := ""
@@ -105,7 +105,7 @@ func beside(path, name string, read options.ReadFile) ([]part, error) {
 func (i *Imported) take(p part, server string) error {
 	lines, err := options.ParseFile(p.path, p.content, server)
 	if err != nil {
-		return err //nolint:wrapcheck // it names the file and the line
+		return err
 	}
 	text := strings.Split(string(p.content), "\n")
 	for _, l := range lines {

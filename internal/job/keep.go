@@ -11,5 +11,5 @@ func ParseKeep(text string) (*forget.Policy, error) {
 	if strings.EqualFold(strings.TrimSpace(text), "all") {
 		return nil, nil
 	}
-	return forget.ParsePolicy(text) //nolint:wrapcheck // it names the text and says what to write
+	return forget.ParsePolicy(text)
 }

@@ -58,7 +58,7 @@ func LoadValid(path string, content []byte, env options.Env, read options.ReadFi
 		_, err = options.ParseFile(path, options.OnlyStanza(path, content, ""), "")
 	}
 	if err != nil {
-		return nil, nil, err //nolint:wrapcheck // it names the file and the line
+		return nil, nil, err
 	}
 	if len(stanzas) == 0 {
 		stanzas = []options.Stanza{{Name: Default}}
@@ -129,7 +129,7 @@ func scheduled(path string, content []byte, s options.Stanza) (bool, error) {
 	}
 	lines, err := options.ParseFile(path, content, server)
 	if err != nil {
-		return false, err //nolint:wrapcheck // it names the file and the line
+		return false, err
 	}
 	return slices.ContainsFunc(lines, func(l options.FileLine) bool { return l.Keyword == scheduleKeyword }), nil
 }
@@ -138,7 +138,7 @@ func scheduled(path string, content []byte, s options.Stanza) (bool, error) {
 func defined(path string, content []byte) (all []options.Stanza, err error) {
 	stanzas, err := options.Stanzas(path, content)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the file and the line
+		return nil, err
 	}
 	if len(stanzas) == 0 {
 		stanzas = []options.Stanza{{Name: Default}}
@@ -279,7 +279,7 @@ func resolve(path string, content []byte, server string, env options.Env, read o
 		}
 		return read(name)
 	})
-	return spec, err //nolint:wrapcheck // it names each mistake with its origin
+	return spec, err
 }
 
 // options checks the options of the service.
@@ -329,13 +329,13 @@ func (j *Job) sources(words []string) error {
 	}
 	_, sources, err := j.Spec.ForDomain(mounts)
 	j.Sources = sources
-	return err //nolint:wrapcheck // it names its origin
+	return err
 }
 
 // rules checks the rules that select what is backed up.
 func (j *Job) rules(env options.Env, read options.ReadFile) error {
 	_, _, err := j.Spec.Rules(read, env)
-	return err //nolint:wrapcheck // it names each mistake with its origin
+	return err
 }
 
 // CheckName refuses a name that is not safe in paths, addresses and units of a service manager.

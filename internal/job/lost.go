@@ -48,7 +48,7 @@ func (l *Lost) OptionFile(path, text string) (*optionfile.File, error) {
 	for _, stanza := range stanzas {
 		var err error
 		if f, err = optionfile.Edit(path, f.New, stanza, settings); err != nil {
-			return nil, err //nolint:wrapcheck // it says what is wrong
+			return nil, err
 		}
 	}
 	f.Path, f.Content = path, nil

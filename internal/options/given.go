@@ -60,11 +60,11 @@ func ParseFile(path string, content []byte, server string) ([]FileLine, error) {
 	keywords := keywordsOf(table)
 	parsed, err := dsm.Parse(path, content, vocabulary(table))
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the file and the line
+		return nil, err
 	}
 	lines, err := parsed.Lines(server, "--server-name")
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the file
+		return nil, err
 	}
 	var all []FileLine
 	for _, l := range lines {
@@ -78,7 +78,7 @@ func ParseFile(path string, content []byte, server string) ([]FileLine, error) {
 		}
 		values, err := l.Values()
 		if err != nil {
-			return nil, err //nolint:wrapcheck // it names the file and the line
+			return nil, err
 		}
 		all = append(all, FileLine{number, keyword, values})
 	}
@@ -91,7 +91,7 @@ type Stanza = dsm.Stanza
 // Stanzas returns the stanzas of an option file in their order, also with an error.
 func Stanzas(path string, content []byte) ([]Stanza, error) {
 	parsed, err := dsm.Parse(path, content, vocabulary(Table()))
-	return parsed.Stanzas(), err //nolint:wrapcheck // it names the file and the line
+	return parsed.Stanzas(), err
 }
 
 // ServerOf returns the stanza of a dsm.sys to which a dsm.opt belongs: the one it names, otherwise that of
@@ -100,11 +100,11 @@ func ServerOf(path string, content []byte, system string, systemContent []byte) 
 	words := vocabulary(Table())
 	f, err := dsm.Parse(path, content, words)
 	if err != nil {
-		return "", err //nolint:wrapcheck // it names the file and the line
+		return "", err
 	}
 	s, err := dsm.Parse(system, systemContent, words)
 	if err != nil {
-		return "", err //nolint:wrapcheck // it names the file and the line
+		return "", err
 	}
 	return s.Stanza(f.Stanza("")), nil
 }

@@ -406,7 +406,7 @@ func (r *resolver) linesOf(path string, f *dsm.File, name, origin string) ([]dsm
 	}
 	system, err := dsm.Parse(beside, content, vocabulary(r.table))
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the file and the line
+		return nil, err
 	}
 	server := name
 	if server == "" {

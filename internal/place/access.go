@@ -74,7 +74,7 @@ func (p *Place) Dial(ctx context.Context, at location.Location) (store.Remote, e
 			return st, nil
 		}
 	}
-	return at.Dial(ctx, p.Access(at)) //nolint:wrapcheck // the caller says what for
+	return at.Dial(ctx, p.Access(at))
 }
 
 // connect connects to a server until the end of the run. A mistyped password may be entered again.

@@ -170,7 +170,7 @@ func (p *Place) ForgetKey(r *repo.Repository, prefix string, dry bool) (format.I
 	if len(gone) != 1 {
 		return format.ID{}, fmt.Errorf("remove key %q: %w", prefix, repo.ErrNoKey)
 	}
-	return format.ParseID(gone[0]) //nolint:wrapcheck // one that was read
+	return format.ParseID(gone[0])
 }
 
 // describeKeys returns a description of each slot, by its ID.

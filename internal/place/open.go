@@ -197,7 +197,7 @@ func (p *Place) Create(ctx context.Context, sources *unlock.Sources, opt repo.In
 		err = &store.Problem{What: "no space left for a repository at " + at.String(),
 			Do: "free some space there, or choose another place, and " + store.RunAgain, Kinds: []error{store.ErrNoSpace}}
 	}
-	return r, made, err //nolint:wrapcheck // it says what failed
+	return r, made, err
 }
 
 // InMemory creates a repository in memory, for a dry run without one.
@@ -205,5 +205,5 @@ func (p *Place) InMemory(ctx context.Context, opt repo.InitOptions) (*repo.Repos
 	opt.Open = p.openOptions()
 	opt.Open.Cache.Temporary, opt.Open.Cache.Dir = true, ""
 	r, _, err := repo.Init(ctx, mem.New(), opt)
-	return r, err //nolint:wrapcheck // it says what failed
+	return r, err
 }

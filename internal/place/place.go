@@ -107,7 +107,7 @@ func Parse(text string) (location.Location, error) {
 	if err != nil {
 		return at, &NameError{err}
 	}
-	return at.Find(machinestate.New().Mounted) //nolint:wrapcheck // it names the location
+	return at.Find(machinestate.New().Mounted)
 }
 
 // Location returns where the repository is.
@@ -153,7 +153,7 @@ func (p *Place) OpenGates(client *iopolicy.Client) (*throttle.Manager, error) {
 		paths = append(paths, state)
 	}
 	io := p.spec.IO()
-	return throttle.Open(throttle.Config{ //nolint:wrapcheck // the governor says what it means
+	return throttle.Open(throttle.Config{
 		Client: client, Settings: io.Settings, Medium: io.Medium, Runtime: runtime, State: state, Blame: io.Blame,
 		Idle: foreign.Idle(), Devices: p.cfg.Devices,
 	}, paths...)

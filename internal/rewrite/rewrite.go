@@ -103,9 +103,9 @@ func original(l *repo.Listed) format.ID {
 func (w *writer) prove(ctx context.Context, c *Changed) error {
 	if c.Snapshot.Tree == c.Old.Snapshot.Tree {
 		_, err := w.to.ReadBack(ctx, c.New)
-		return err //nolint:wrapcheck // forget names the snapshots
+		return err
 	}
-	return w.to.Prove(ctx, c.New) //nolint:wrapcheck // forget names the snapshots
+	return w.to.Prove(ctx, c.New)
 }
 
 // forget removes the originals, once each new snapshot was read back.

@@ -43,11 +43,11 @@ func (f file) write(text string) (err error) {
 	}()
 	folder := filepath.Dir(f.path)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return err //nolint:wrapcheck // above
+		return err
 	}
 	fresh, err := os.CreateTemp(folder, ".tidemark-*")
 	if err != nil {
-		return err //nolint:wrapcheck // above
+		return err
 	}
 	_, err = fresh.WriteString(text)
 	err = errors.Join(err, fresh.Chmod(0o644), pages.Sync(fresh, false), fresh.Close())

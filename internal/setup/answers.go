@@ -47,7 +47,7 @@ func (d *Dialog) choose(ctx context.Context, prompt string, take func(typed stri
 	for range tries {
 		typed, err := d.Person.Line(ctx, prompt)
 		if err != nil {
-			return err //nolint:wrapcheck // it says what was read
+			return err
 		}
 		problem, err := take(strings.TrimSpace(typed))
 		if problem == "" || err != nil {

@@ -34,7 +34,7 @@ type Place struct {
 func Places(sys System, sources []string) ([]Place, error) {
 	mounts, err := sys.Mounts()
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says what failed
+		return nil, err
 	}
 	origins := volumesOf(sys, sources)
 	var all []Place

@@ -39,7 +39,7 @@ type Host struct{}
 
 // Mounts implements System.
 func (h *Host) Mounts() ([]localfs.Mount, error) {
-	return localfs.Mounts() //nolint:wrapcheck // it says what failed
+	return localfs.Mounts()
 }
 
 // patience is how long a file system may take to answer: a mounted share whose server is down blocks for ever.
@@ -78,7 +78,7 @@ func (h *Host) look(path string) (v Volume, err error) {
 		info, err = os.Stat(path)
 	}
 	if err != nil {
-		return v, err //nolint:wrapcheck // it names the path
+		return v, err
 	}
 	v.Folder = info.IsDir()
 	var st unix.Statfs_t
@@ -88,14 +88,14 @@ func (h *Host) look(path string) (v Volume, err error) {
 	v.Free, v.Total = st.Bavail*uint64(st.Bsize), st.Blocks*uint64(st.Bsize)
 	v.Writable = unix.Access(path, unix.W_OK|unix.X_OK) == nil
 	v.Device, err = device.Of(path)
-	return v, err //nolint:wrapcheck // it names the path
+	return v, err
 }
 
 // Names implements System.
 func (h *Host) Names(path string) ([]string, error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the path
+		return nil, err
 	}
 	var names []string
 	for _, e := range entries {

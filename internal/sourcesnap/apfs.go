@@ -31,7 +31,7 @@ type apfs struct {
 func (a *apfs) Make(ctx context.Context, source string) (place string, err error) {
 	above, err := filepath.EvalSymlinks(filepath.Dir(source))
 	if err != nil {
-		return "", err //nolint:wrapcheck // it names the path
+		return "", err
 	}
 	source = filepath.Join(above, filepath.Base(source))
 	volume, system, err := a.volumeOf(source)
@@ -81,14 +81,14 @@ func (a *apfs) mount(ctx context.Context, volume string) (at string, err error) 
 	}
 	if a.folder == "" {
 		if a.folder, err = os.MkdirTemp("", "tidemark-snapshot-"); err != nil {
-			return "", err //nolint:wrapcheck // it names the path
+			return "", err
 		}
 	}
 	// The name is that of the volume's mount point, which may be a source itself. Two volumes can have the same name.
 	number := strconv.Itoa(len(a.mounted))
 	at = filepath.Join(a.folder, number, strings.ReplaceAll(filepath.Base(volume), "/", "root"))
 	if err := os.MkdirAll(at, 0o700); err != nil {
-		return "", err //nolint:wrapcheck // it names the path
+		return "", err
 	}
 	name := "com.apple.TimeMachine." + a.date + ".local"
 	if _, err := a.run(ctx, "mount_apfs", "-o", "ro,nobrowse", "-s", name, volume, at); err != nil {
@@ -101,9 +101,9 @@ func (a *apfs) mount(ctx context.Context, volume string) (at string, err error) 
 // removeMountPoint removes a mount point and the folder that holds only it. It fails where something is mounted.
 func removeMountPoint(at string) error {
 	if err := os.Remove(at); err != nil {
-		return err //nolint:wrapcheck // it names the path
+		return err
 	}
-	return os.Remove(filepath.Dir(at)) //nolint:wrapcheck // it names the path
+	return os.Remove(filepath.Dir(at))
 }
 
 // Close implements Maker. A snapshot that cannot be unmounted or deleted stays, and the next Close tries again.

@@ -61,7 +61,7 @@ func newBtrfs() (Maker, error) { return &btrfs{made: map[string]*subvolume{}}, n
 func (b *btrfs) Make(_ context.Context, source string) (place string, err error) {
 	above, err := filepath.EvalSymlinks(filepath.Dir(source))
 	if err != nil {
-		return "", err //nolint:wrapcheck // it names the path
+		return "", err
 	}
 	source = filepath.Join(above, filepath.Base(source))
 	root, err := subvolumeOf(source)
@@ -80,7 +80,7 @@ func (b *btrfs) Make(_ context.Context, source string) (place string, err error)
 	}
 	rest, err := filepath.Rel(root, source)
 	if err != nil {
-		return "", err //nolint:wrapcheck // it names the paths
+		return "", err
 	}
 	// By the descriptor, since who owns the subvolume can replace the folder that holds this one.
 	place = filepath.Join("/proc/self/fd", strconv.Itoa(int(s.folder.Fd())), s.name, rest)
@@ -136,7 +136,7 @@ func subvolumeOf(path string) (root string, err error) {
 func snapshot(root string) (*subvolume, error) {
 	subvol, err := os.Open(root)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the path
+		return nil, err
 	}
 	defer func() { _ = subvol.Close() }()
 	all, err := makeFolder(subvol, btrfsFolder)
@@ -224,7 +224,7 @@ func lock(folder *os.File) error {
 func removeStale(all *os.File) error {
 	list, err := all.ReadDir(0)
 	if err != nil {
-		return err //nolint:wrapcheck // it names the path
+		return err
 	}
 	for _, e := range list {
 		if !e.IsDir() {

@@ -45,7 +45,7 @@ func Write(w io.Writer, c *cobra.Command, s Style) error {
 		p.paragraph("All flags and details: "+c.CommandPath()+" --help --all", 0)
 	}
 	_, err := io.WriteString(w, strings.TrimRight(p.b.String(), "\n")+"\n")
-	return err //nolint:wrapcheck // of the caller's own writer
+	return err
 }
 
 // page collects the text.

@@ -144,7 +144,7 @@ func Regular(path string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return err //nolint:wrapcheck // it names the path
+		return err
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%s: %w", path, ErrNotRegular)
 	}
@@ -157,5 +157,5 @@ func ReadRegular(path string) ([]byte, error) {
 	if err := Regular(path); err != nil {
 		return nil, err
 	}
-	return os.ReadFile(path) //nolint:wrapcheck // it names the path
+	return os.ReadFile(path)
 }

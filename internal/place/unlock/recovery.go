@@ -88,7 +88,7 @@ func (p Pending) Remove() error {
 func (p Pending) digest(key string) (string, error) {
 	group, err := keyfile.LastGroup(key)
 	if err != nil {
-		return "", err //nolint:wrapcheck // it says what was read
+		return "", err
 	}
 	sum := sha256.Sum256([]byte(filepath.Base(string(p)) + " " + group))
 	return hex.EncodeToString(sum[:]), nil

@@ -56,7 +56,7 @@ func (t *Terminal) Line(ctx context.Context, prompt string) (string, error) {
 	line, err := t.read(ctx, prompt, func() ([]byte, error) {
 		line := make([]byte, lineLength)
 		n, err := t.tty.Read(line) // a terminal returns no more than one line
-		return line[:n], err       //nolint:wrapcheck // the caller says what was read
+		return line[:n], err
 	})
 	if err != nil {
 		fmt.Fprintln(t.tty)
@@ -84,7 +84,7 @@ func (t *Terminal) Say(text string) { fmt.Fprint(t.tty, text) }
 // read shows the prompt and returns what do reads. After a canceled ctx, do stays in its read until the program exits.
 func (t *Terminal) read(ctx context.Context, prompt string, do func() ([]byte, error)) (string, error) {
 	if _, err := fmt.Fprint(t.tty, prompt); err != nil {
-		return "", err //nolint:wrapcheck // the caller says what is read
+		return "", err
 	}
 	type answer struct {
 		line []byte

@@ -166,7 +166,7 @@ func secretText(ctx context.Context, k options.Keys) (string, error) {
 	case k.PasswordFile != "":
 		content, err := os.ReadFile(k.PasswordFile)
 		if err != nil {
-			return "", err //nolint:wrapcheck // the caller says what was read
+			return "", err
 		}
 		text = firstLine(content)
 	case k.PasswordCommand != "":

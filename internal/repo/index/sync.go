@@ -293,5 +293,5 @@ func (x *Index) listPacks(ctx context.Context) (map[format.ID]bool, error) {
 
 // noPacks reports whether the repository has not a single pack.
 func (x *Index) noPacks(ctx context.Context) (bool, error) {
-	return object.NoPacks(ctx, x.st) //nolint:wrapcheck // it says what failed
+	return object.NoPacks(ctx, x.st)
 }

@@ -55,7 +55,7 @@ type typed struct {
 func (t *typed) MarshalJSON() ([]byte, error) {
 	fields, err := json.Marshal(t.result)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the encoder adds what it was about
+		return nil, err
 	}
 	head := fmt.Appendf(nil, `{"message_type":%q`, t.kind)
 	if len(fields) > len("{}") {

@@ -187,7 +187,7 @@ func (s *torn) Put(ctx context.Context, name store.Name, data []byte) error {
 		}
 		return errors.New("torn")
 	}
-	return s.Store.Put(ctx, name, data) //nolint:wrapcheck // of the test
+	return s.Store.Put(ctx, name, data)
 }
 
 // TestProgress requires that time in which several transfers sleep counts once, and that both figures grow within a

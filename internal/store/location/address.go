@@ -41,7 +41,7 @@ type share struct{ smb.Target }
 
 func parseShare(rest string) (Address, error) {
 	t, err := smb.Parse(smb.Scheme + rest)
-	return share{t}, err //nolint:wrapcheck // the caller says of what
+	return share{t}, err
 }
 
 func (s share) Server() string { return s.Host }
@@ -63,7 +63,7 @@ type bucket struct{ s3.Target }
 
 func parseBucket(rest string) (Address, error) {
 	t, err := s3.Parse(s3.Scheme + rest)
-	return bucket{t}, err //nolint:wrapcheck // the caller says of what
+	return bucket{t}, err
 }
 
 func (b bucket) Server() string { return b.Host() }
@@ -97,7 +97,7 @@ type folder struct{ sftp.Target }
 
 func parseFolder(rest string) (Address, error) {
 	t, err := sftp.Parse(sftp.Scheme + rest)
-	return folder{t}, err //nolint:wrapcheck // the caller says of what
+	return folder{t}, err
 }
 
 func (f folder) Server() string { return f.Host }

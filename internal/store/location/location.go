@@ -202,7 +202,7 @@ func (l Location) begin(ctx context.Context, a Access, create bool) (store.Store
 		st, err = pick(create, local.Create, local.Open)(l.Folder, a.Gate)
 	}
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the caller adds the location
+		return nil, err
 	}
 	counted := meter.Wrap(limit.Wrap(st, a.Limit), a.Observe)
 	if store.RepeatsItself(st) {

@@ -71,7 +71,7 @@ func (s *Store) Put(ctx context.Context, name store.Name, data []byte) error {
 	end := s.begin(ctx, Put, name)
 	err := s.Store.Put(ctx, name, data)
 	end(len(data), err)
-	return err //nolint:wrapcheck // a decorator adds nothing
+	return err
 }
 
 // PutNew passes on to the inner store. It counts as a Put.
@@ -79,7 +79,7 @@ func (s *Store) PutNew(ctx context.Context, name store.Name, data []byte) (store
 	end := s.begin(ctx, Put, name)
 	info, err := s.Store.PutNew(ctx, name, data)
 	end(len(data), err)
-	return info, err //nolint:wrapcheck // a decorator adds nothing
+	return info, err
 }
 
 // Fence passes on to the inner store. It counts as a Put.
@@ -87,7 +87,7 @@ func (s *Store) Fence(ctx context.Context, name store.Name) error {
 	end := s.begin(ctx, Put, name)
 	err := s.Store.Fence(ctx, name)
 	end(0, err)
-	return err //nolint:wrapcheck // a decorator adds nothing
+	return err
 }
 
 // Get passes on to the inner store.
@@ -95,7 +95,7 @@ func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) e
 	end := s.begin(ctx, Get, name)
 	err := s.Store.Get(ctx, name, off, p)
 	end(len(p), err)
-	return err //nolint:wrapcheck // a decorator adds nothing
+	return err
 }
 
 // Stat passes on to the inner store.
@@ -103,7 +103,7 @@ func (s *Store) Stat(ctx context.Context, name store.Name) (store.Info, error) {
 	end := s.begin(ctx, Stat, name)
 	info, err := s.Store.Stat(ctx, name)
 	end(0, err)
-	return info, err //nolint:wrapcheck // a decorator adds nothing
+	return info, err
 }
 
 // List passes on to the inner store. Each run of the sequence is an operation, and fails with the last error in it.
@@ -143,7 +143,7 @@ func (s *Store) Delete(ctx context.Context, name store.Name) error {
 	end := s.begin(ctx, Delete, name)
 	err := s.Store.Delete(ctx, name)
 	end(0, err)
-	return err //nolint:wrapcheck // a decorator adds nothing
+	return err
 }
 
 // Unfenced passes on to the inner store. It counts as a Stat.
@@ -151,7 +151,7 @@ func (s *Store) Unfenced(ctx context.Context, name store.Name) (time.Time, error
 	end := s.begin(ctx, Stat, name)
 	at, err := store.Unfenced(ctx, s.Store, name)
 	end(0, err)
-	return at, err //nolint:wrapcheck // a decorator adds nothing
+	return at, err
 }
 
 // Lock passes on to the inner store. An extension counts as a Put.

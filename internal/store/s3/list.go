@@ -124,7 +124,7 @@ func (l *listing) run(ctx context.Context, all span) error {
 		return err
 	}
 	if err := beside.Wait(); err != nil {
-		return err //nolint:wrapcheck // it is of span
+		return err
 	}
 	for _, info := range second {
 		if !l.yield(info) {
@@ -213,7 +213,7 @@ func (l *listing) spread(ctx context.Context, left span) (more bool, err error) 
 			})
 		}
 		if err := group.Wait(); err != nil {
-			return false, err //nolint:wrapcheck // it is of span
+			return false, err
 		}
 		for _, info := range slices.Concat(found...) {
 			if !l.yield(info) {

@@ -436,5 +436,5 @@ func (s *Store) sweep(ctx context.Context, c *channel, before time.Time) error {
 			return err
 		})
 	}
-	return all.Wait() //nolint:wrapcheck // nothing reports it
+	return all.Wait()
 }

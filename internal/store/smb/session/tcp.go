@@ -26,7 +26,7 @@ func (t TCP) connect(ctx context.Context, address string) (net.Conn, error) {
 	}
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil || t.Window == 0 || t.Reduced == nil {
-		return conn, err //nolint:wrapcheck // the caller explains it
+		return conn, err
 	}
 	send, receive, err := buffers(conn)
 	if granted := min(send, receive); err == nil && granted < t.Window {
