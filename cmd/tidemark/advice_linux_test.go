@@ -16,6 +16,7 @@ import (
 // What a message about a full target says to do works as it is typed, and is done to that target, whichever repository
 // is the default.
 func TestTheAdviceForAFullTargetWorks(t *testing.T) {
+	testkit.Slow(t)
 	s, other := newStage(t), newStage(t)
 	for range 2 {
 		for _, on := range []*stage{s, other} {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // niceOf returns the nice value of the only child of a process, and the child; 0, 0 while there is none.
@@ -27,6 +29,7 @@ func niceOf(parent int) (nice, child int) {
 
 // When the term of a policy is over, a program has the priority of before again.
 func TestAProgramAfterATerm(t *testing.T) {
+	testkit.Slow(t)
 	if os.Geteuid() != 0 {
 		t.Skip("only root may raise a priority")
 	}

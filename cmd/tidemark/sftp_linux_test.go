@@ -15,11 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/test/sftptest"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // TestSFTP runs testdata/sftp: what docs/stores.md promises, against a real sshd. ADDRESS is a folder on the server for
 // this script alone, and FOLDER the same for this machine.
 func TestSFTP(t *testing.T) {
+	testkit.Slow(t)
 	server := sftptest.Start(t)
 	scriptsInMemory(t)
 	testscript.Run(t, testscript.Params{
@@ -44,6 +46,7 @@ func TestSFTP(t *testing.T) {
 
 // TestAFrozenServerIsSaidNotToAnswer stops the server in the middle of a backup, for some seconds.
 func TestAFrozenServerIsSaidNotToAnswer(t *testing.T) {
+	testkit.Slow(t)
 	server := sftptest.Start(t)
 	s := newStage(t)
 	s.env = append(s.env, "PATH="+server.Bin+":"+os.Getenv("PATH"),
@@ -71,6 +74,7 @@ func TestAFrozenServerIsSaidNotToAnswer(t *testing.T) {
 // TestCtrlCEndsARunOverSSHInOrder sends SIGINT and SIGTERM to the whole process group, as a terminal does. The run
 // still removes its lease, and leaves no socket.
 func TestCtrlCEndsARunOverSSHInOrder(t *testing.T) {
+	testkit.Slow(t)
 	server := sftptest.Start(t)
 	s := newStage(t)
 	temp, err := os.MkdirTemp("", "ctrlc") // short enough for a socket

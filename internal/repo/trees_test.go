@@ -141,6 +141,7 @@ func TestDryRunKeepsNoTrees(t *testing.T) {
 
 // TestEveryDamagedByteOfAKeptTree: damage on this machine costs one read of the target and is mended by it.
 func TestEveryDamagedByteOfAKeptTree(t *testing.T) {
+	testkit.Slow(t)
 	kit := newTreeKit(t, 3)
 	r := keeping(t, kit.st, kit.cache, 1<<20)
 	require.Zero(t, kit.requireTrees(t, r))

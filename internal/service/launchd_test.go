@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/service"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // launchctl puts a launchd in PATH that keeps its state in a folder, and returns the folder. A service that is stopped
@@ -74,6 +75,7 @@ func mac(t *testing.T) (l *service.Launchd, one, other string) {
 // TestTheOldServiceIsGoneBeforeTheOtherStarts: launchctl returns before launchd has forgotten a service, and
 // launchd refuses a start for some time after that.
 func TestTheOldServiceIsGoneBeforeTheOtherStarts(t *testing.T) {
+	testkit.Slow(t)
 	dir := launchctl(t)
 	l, one, other := mac(t)
 	for _, text := range []string{one, one, other} {
@@ -93,6 +95,7 @@ func TestTheOldServiceIsGoneBeforeTheOtherStarts(t *testing.T) {
 }
 
 func TestUninstallLeavesNothingOfLaunchd(t *testing.T) {
+	testkit.Slow(t)
 	dir := launchctl(t)
 	l, one, _ := mac(t)
 	root := filepath.Dir(l.Folder)
@@ -202,6 +205,7 @@ func TestTheListsOfLaunchd(t *testing.T) {
 
 // A service of the system belongs to launchd's domain of the system, one of a user to the session with a screen.
 func TestDomainsOfLaunchd(t *testing.T) {
+	testkit.Slow(t)
 	for domain, l := range map[string]*service.Launchd{
 		"system":                           {Folder: filepath.Join(t.TempDir(), "LaunchDaemons")},
 		fmt.Sprintf("gui/%d", os.Getuid()): {Folder: filepath.Join(t.TempDir(), "LaunchAgents"), User: true},

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -44,6 +45,7 @@ func read(t *testing.T, pass *iopolicy.Pass) {
 // TestTheProcessStepsAside: beside others that use the disk without a pause the process keeps to one processor, also
 // with a gate that grants everything; after they have ended it has all it had.
 func TestTheProcessStepsAside(t *testing.T) {
+	testkit.Slow(t)
 	var all unix.CPUSet
 	require.NoError(t, unix.SchedGetaffinity(os.Getpid(), &all))
 	if all.Count() < 2 {

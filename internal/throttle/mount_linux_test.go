@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/internal/throttle/device"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy/diskwatch"
@@ -42,6 +43,7 @@ func (c *mountCounters) add(bytes int) error {
 // A gate whose watcher compares own bytes with the counters of a mount: no operation may wait for good, own I/O is not
 // taken for that of others, and I/O of others is seen.
 func TestGateAndLedgerBesideCountersOfAMount(t *testing.T) {
+	testkit.Slow(t)
 	const size = 64 << 10
 	for _, policy := range []iopolicy.Policy{iopolicy.Utility, iopolicy.Throttle} {
 		t.Run(policy.String(), func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -231,6 +232,7 @@ func patterns() map[string][]act {
 
 // TestEveryTierMediumAndPattern: one, and several workers beside each pattern of foreground I/O.
 func TestEveryTierMediumAndPattern(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	for name, foreground := range patterns() {
 		for _, medium := range []iopolicy.Medium{iopolicy.HDD, iopolicy.SSD} {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 func TestParseIO(t *testing.T) {
@@ -99,6 +100,7 @@ func TestQuantile(t *testing.T) {
 }
 
 func TestCode(t *testing.T) {
+	testkit.Slow(t)
 	const n, size = 600, 3 << 20
 	roots := []string{t.TempDir(), t.TempDir()}
 	for _, root := range roots {

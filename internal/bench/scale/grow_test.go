@@ -33,6 +33,7 @@ func digest(t *testing.T, root string) (lines map[string]string) {
 }
 
 func TestSameSeedSameTree(t *testing.T) {
+	testkit.Slow(t)
 	shape := Shape{Files: 1000, Seed: 7}
 	a, b := filepath.Join(testkit.RamDir(t), "a"), filepath.Join(t.TempDir(), "b")
 	made, err := shape.Make(t.Context(), a)

@@ -163,6 +163,7 @@ func useAll(t *testing.T, c *cache) bool {
 // TestLookupsWhileTheFileIsMappedAgain: a commit that maps a grown file again waits for readers, and new readers wait
 // for it. None of them waits for ever.
 func TestLookupsWhileTheFileIsMappedAgain(t *testing.T) {
+	testkit.Slow(t)
 	c := openAt(t, filepath.Join(testkit.RamDir(t), "cache.db"))
 	remember(t, c, 1, 0, 2000)
 	require.NoError(t, c.dirs.SetLiveSnapshots([]format.ID{id(1)}))

@@ -150,6 +150,7 @@ func writer(t *testing.T, dir string, kill int) *exec.Cmd {
 // A writer is killed at each of its steps. What it has published is right, a reader without the lock loses nothing, and
 // the next writer finishes the work and leaves no remains.
 func TestKilledAtEachStep(t *testing.T) {
+	testkit.Slow(t)
 	dir := t.TempDir()
 	killed, step := 0, testkit.Rounds(40, 20, 2)
 	for kill := 1; ; kill += step {
@@ -274,6 +275,7 @@ func TestTwoWriters(t *testing.T) {
 // Whatever range of bytes of a run is overwritten: no wrong answer is given, no known blob counts as a new one, and
 // the cache is whole again afterwards, for this process and the next.
 func TestDamageOfEachRange(t *testing.T) {
+	testkit.Slow(t)
 	dir := t.TempDir()
 	c := newCache(t, dir, 1500)
 	mend(t, c)
@@ -337,6 +339,7 @@ func TestDamageOfEachRange(t *testing.T) {
 // A damaged run that this process may not remove is not used again, and a reader without the lock reads its segments
 // into files of its own.
 func TestDamageWithoutTheLock(t *testing.T) {
+	testkit.Slow(t)
 	dir := t.TempDir()
 	c := newCache(t, dir, 1500)
 	mend(t, c)

@@ -59,6 +59,7 @@ func TestContract(t *testing.T) {
 }
 
 func TestRaceOfTwoProcesses(t *testing.T) {
+	testkit.Slow(t)
 	storetest.Race(t, t.TempDir, func(t *testing.T, place string) store.Store {
 		st, err := local.Create(place, nil)
 		require.NoError(t, err)

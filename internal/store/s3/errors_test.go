@@ -13,9 +13,11 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/s3"
 	"github.com/tidemark-backup/tidemark/internal/test/s3test"
 	"github.com/tidemark-backup/tidemark/internal/test/storetest"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 func TestErrorsSayWhatToDo(t *testing.T) {
+	testkit.Slow(t)
 	for code, c := range map[string]struct {
 		fault s3test.Fault
 		kind  error
@@ -99,6 +101,7 @@ func lose(f *s3test.Fake, method string, number int64, before bool) {
 }
 
 func TestALostAnswerIsReadBack(t *testing.T) {
+	testkit.Slow(t)
 	for _, before := range []bool{false, true} {
 		f := s3test.NewFake(t)
 		st := onFake(t, f)
@@ -153,6 +156,7 @@ func TestAnAnswerThatIsCutIsNoShortFile(t *testing.T) {
 
 // TestANameThatIsTakenIsNoLostConnection: some servers refuse a put by ending the connection before they have read it.
 func TestANameThatIsTakenIsNoLostConnection(t *testing.T) {
+	testkit.Slow(t)
 	f := s3test.NewFake(t)
 	st := onFake(t, f)
 	for _, name := range storetest.Names() {
@@ -165,6 +169,7 @@ func TestANameThatIsTakenIsNoLostConnection(t *testing.T) {
 }
 
 func TestAListGoesOnAfterALostConnection(t *testing.T) {
+	testkit.Slow(t)
 	f := s3test.NewFake(t)
 	f.Page = 10
 	st := onFake(t, f)

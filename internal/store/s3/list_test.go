@@ -17,6 +17,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/s3"
 	"github.com/tidemark-backup/tidemark/internal/test/s3test"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // pairs holds each list back until a second one has come.
@@ -111,6 +112,7 @@ func hashes(kind store.Kind, n, length int) (keys []string) {
 // TestLongListsAreAskedForInParts: 30,000 names take two turns more than one. No name is lost or comes twice, even
 // where the names are not spread evenly or lie where two parts meet.
 func TestLongListsAreAskedForInParts(t *testing.T) {
+	testkit.Slow(t)
 	for _, c := range []struct {
 		what            string
 		kind            store.Kind
@@ -154,6 +156,7 @@ func uneven() (keys []string) {
 // TestFilesOfOthersDisturbNoLongList: the key at which a list is divided is of another program, and behind, before or
 // beside those of the repository.
 func TestFilesOfOthersDisturbNoLongList(t *testing.T) {
+	testkit.Slow(t)
 	for _, other := range []string{"zz/00000000", "0", "ff/zzz", "zz.txt", "~"} {
 		for _, place := range []string{"snapshots/", "snapshots/9", "snapshots/0"} {
 			f := s3test.NewFake(t)
@@ -172,6 +175,7 @@ func TestFilesOfOthersDisturbNoLongList(t *testing.T) {
 
 // TestAPartOfAListGoesOnAfterAFault: a part that the server refuses for a moment is asked for once more.
 func TestAPartOfAListGoesOnAfterAFault(t *testing.T) {
+	testkit.Slow(t)
 	f := s3test.NewFake(t)
 	f.Page = 1000
 	var lists int

@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/s3"
 	"github.com/tidemark-backup/tidemark/internal/test/s3test"
 	"github.com/tidemark-backup/tidemark/internal/test/storetest"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // keys are those of the test servers.
@@ -53,6 +54,7 @@ func TestContractOnAServer(t *testing.T) {
 }
 
 func TestContractOnTheFake(t *testing.T) {
+	testkit.Slow(t)
 	storetest.Run(t, func(t *testing.T) store.Store { return onFake(t, s3test.NewFake(t)) })
 }
 

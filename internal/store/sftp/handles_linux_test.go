@@ -14,10 +14,12 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/test/storetest"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // TestEachHandleIsClosed: after many operations at the same time, the server has no file of the repository open.
 func TestEachHandleIsClosed(t *testing.T) {
+	testkit.Slow(t)
 	folder := t.TempDir()
 	st := direct(t, folder)
 	data := storetest.Pattern(100_000, 1)

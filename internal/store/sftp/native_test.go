@@ -22,6 +22,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/sftp"
 	"github.com/tidemark-backup/tidemark/internal/test/sftptest"
 	"github.com/tidemark-backup/tidemark/internal/test/storetest"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // withoutSSH makes this process one of a machine without the ssh program.
@@ -45,6 +46,7 @@ func own(t *testing.T, s *sftptest.Server, folder string) *sftp.Store {
 }
 
 func TestContractWithoutAProgram(t *testing.T) {
+	testkit.Slow(t)
 	server := sftptest.Start(t)
 	withoutSSH(t, server.Home("host"))
 	var n atomic.Int64
@@ -99,6 +101,7 @@ func TestEachFailureWithoutAProgramSaysWhatToDo(t *testing.T) {
 // TestOddKeysAndHosts: a silent agent, an agent with many keys, and lines of known_hosts that are not understood keep
 // no one out. A revoked host key does.
 func TestOddKeysAndHosts(t *testing.T) {
+	testkit.Slow(t)
 	s := sftptest.Start(t)
 	home := s.Home("host")
 	known := filepath.Join(home, ".ssh/known_hosts")
@@ -150,6 +153,7 @@ func serve(t *testing.T, ring agent.Agent) string {
 
 // TestARestartIsRiddenOutWithoutAProgram kills the server, with all connections, before each operation.
 func TestARestartIsRiddenOutWithoutAProgram(t *testing.T) {
+	testkit.Slow(t)
 	s := sftptest.Start(t)
 	withoutSSH(t, s.Home("host"))
 	st := patient(own(t, s, s.Folder))

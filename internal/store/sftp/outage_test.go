@@ -27,6 +27,7 @@ import (
 
 // TestEachFailureSaysWhatToDo has ssh and the server fail in the ways that people meet.
 func TestEachFailureSaysWhatToDo(t *testing.T) {
+	testkit.Slow(t)
 	s := sftptest.Start(t)
 	short, err := os.MkdirTemp("", "tm") // a socket's path has at most some 100 bytes
 	require.NoError(t, err)
@@ -92,6 +93,7 @@ func patient(st store.Store) *retry.Store {
 
 // TestARestartIsRiddenOut kills the server, with all its processes, before each operation.
 func TestARestartIsRiddenOut(t *testing.T) {
+	testkit.Slow(t)
 	s := sftptest.Start(t)
 	t.Setenv("PATH", s.Bin+":/usr/bin:/bin")
 	st := patient(overSSH(t, s.Folder))
@@ -138,6 +140,7 @@ func TestARestartIsRiddenOut(t *testing.T) {
 // TestACutInTheMiddleIsRiddenOut kills channels, and the server, while files are stored: each is there in the end, and
 // none in part.
 func TestACutInTheMiddleIsRiddenOut(t *testing.T) {
+	testkit.Slow(t)
 	s := sftptest.Start(t)
 	t.Setenv("PATH", s.Bin+":/usr/bin:/bin")
 	inner := overSSH(t, s.Folder)
@@ -216,6 +219,7 @@ func TestTheRepositoryThatVanishesIsNotEmpty(t *testing.T) {
 
 // TestACancelledRunEndsSoon stops the server process, so that it answers nothing.
 func TestACancelledRunEndsSoon(t *testing.T) {
+	testkit.Slow(t)
 	st := direct(t, t.TempDir())
 	st.StopChannels()
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, errors.New("enough"))
@@ -232,6 +236,7 @@ func TestACancelledRunEndsSoon(t *testing.T) {
 
 // TestASilentServerIsReported stops the server process in the middle of an operation, for longer than a flush takes.
 func TestASilentServerIsReported(t *testing.T) {
+	testkit.Slow(t)
 	said, back := make(chan string, 1), make(chan bool, 1)
 	var began time.Time
 	st, err := sftp.Create(t.Context(), sftp.Target{Host: "here", Path: t.TempDir()},
@@ -335,6 +340,7 @@ func TestAListOfSomePacksIsNoList(t *testing.T) {
 
 // TestAServerThatAllowsOneChannel: the limit of a server is no failure.
 func TestAServerThatAllowsOneChannel(t *testing.T) {
+	testkit.Slow(t)
 	s := sftptest.Start(t)
 	s.Kill()
 	s.Offer(true, "MaxSessions 1")

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/sftp"
 	"github.com/tidemark-backup/tidemark/internal/test/sftptest"
 	"github.com/tidemark-backup/tidemark/internal/test/storetest"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // direct opens a store on an SFTP server that is a child of the test.
@@ -34,10 +35,12 @@ func overSSH(t *testing.T, folder string) *sftp.Store {
 }
 
 func TestContractWithoutSSH(t *testing.T) {
+	testkit.Slow(t)
 	storetest.Run(t, func(t *testing.T) store.Store { return direct(t, filepath.Join(t.TempDir(), "a/b")) })
 }
 
 func TestContractOverSSH(t *testing.T) {
+	testkit.Slow(t)
 	server := sftptest.Start(t)
 	t.Setenv("PATH", server.Bin+":/usr/bin:/bin")
 	var n atomic.Int64

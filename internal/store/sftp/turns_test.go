@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/sftp"
 	"github.com/tidemark-backup/tidemark/internal/test/sftptest"
 	"github.com/tidemark-backup/tidemark/internal/test/storetest"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // line is a long line to servers: requests wait until no more come, then all of them are answered. So the number of
@@ -123,6 +124,7 @@ func (l *line) took(t *testing.T, fn func() error) int {
 // Nothing is read beyond the end of a file, and the look whether an empty folder is that of the repository is sent
 // beside the listing.
 func TestTurnsOfEachOperation(t *testing.T) {
+	testkit.Slow(t)
 	l := &line{}
 	folder := filepath.Join(t.TempDir(), "repository")
 	st, err := sftp.Create(t.Context(), sftp.Target{Host: "here", Path: folder},

@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
 	"github.com/tidemark-backup/tidemark/internal/test/smbtest"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // readable requires a message without what only a programmer understands.
@@ -110,6 +111,7 @@ func TestAllIsBeingRemoved(t *testing.T) {
 // TestFirewallDropsThePort: no answer to a connection at all. The queue of the listener is full, so the kernel drops
 // what comes.
 func TestFirewallDropsThePort(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	require.NoError(t, err)

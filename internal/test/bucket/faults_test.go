@@ -23,6 +23,7 @@ import (
 // TestEachRequestMayFail has each request of a backup fail once, in the ways that servers have, and restores what was
 // saved.
 func TestEachRequestMayFail(t *testing.T) {
+	testkit.Slow(t)
 	dir := filepath.Join(testkit.RamDir(t), "src")
 	require.NoError(t, os.MkdirAll(dir, 0o700))
 	change := func(i int64) {

@@ -141,6 +141,7 @@ func (b *bench) stored(kind store.Kind) (n uint64) {
 // TestRequestsOfABackup holds two bars. First backup: packs, segments, renewals and 5 PUT, and 12 others. Unchanged: 10
 // requests and 5 turns, also with 1,000 snapshots.
 func TestRequestsOfABackup(t *testing.T) {
+	testkit.Slow(t)
 	dir := filepath.Join(testkit.RamDir(t), "src")
 	require.NoError(t, os.MkdirAll(dir, 0o700))
 	for i := range 300 {
@@ -163,6 +164,7 @@ func TestRequestsOfABackup(t *testing.T) {
 
 // TestRequestsOfAPrune: each pack that goes takes one request.
 func TestRequestsOfAPrune(t *testing.T) {
+	testkit.Slow(t)
 	dir := filepath.Join(testkit.RamDir(t), "src")
 	require.NoError(t, os.MkdirAll(dir, 0o700))
 	b := newBench(t)

@@ -336,6 +336,7 @@ func TestTheWayBackAfterALoss(t *testing.T) {
 }
 
 func TestCommandsAreFound(t *testing.T) {
+	testkit.Slow(t)
 	text := "| restic | tidemark |\n|---|---|\n| `restic x` | `tidemark ls latest`, `tidemark stats` |\n| `y` | " +
 		"missing |\n\n" +
 		"| a | b |\n|---|---|\n| `tidemark no` | `tidemark no` |\n\n```\ntidemark backup ~   # all\nother\n```\ntidemark no\n"

@@ -87,6 +87,7 @@ func TestAllThreadsAreLowered(t *testing.T) {
 }
 
 func TestWithoutPrivilegeNiceStays(t *testing.T) {
+	testkit.Slow(t)
 	fromPlain(t)
 	testkit.RequireRoot(t)
 	cmd := actor(t, "apply", "utility", "throttle", "utility", "important")

@@ -16,6 +16,7 @@ import (
 // Where the holes of a file system are not believed, zeros are found while reading: they are not stored, and the
 // content comes back byte for byte.
 func TestZerosAreFoundWhileReading(t *testing.T) {
+	testkit.Slow(t)
 	src := testkit.RamDir(t)
 	data := testkit.Noise(1, 3<<20)
 	zeros := make([]byte, 24<<20)

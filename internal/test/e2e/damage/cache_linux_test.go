@@ -489,6 +489,7 @@ func flippedBits(t *testing.T, of string) {
 // TestCacheHeldByAStoppedProcess: another process holds the lock of the cache and does not move. A run waits for it no
 // longer than a moment, uses what there is, and saves nothing.
 func TestCacheHeldByAStoppedProcess(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	k := newCacheKit(t, 300)
 	k.mustBackup()

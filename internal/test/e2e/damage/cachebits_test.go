@@ -18,6 +18,7 @@ import (
 // TestRestoreWithDamagedCache: the local cache has lost packs or blobs. Everything is restored, and the cache is made
 // again.
 func TestRestoreWithDamagedCache(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	for _, lost := range []string{"packs", "blobs", "filter", "segments"} {
 		t.Run(lost, func(t *testing.T) {

@@ -107,6 +107,7 @@ func TestPruneOfADiskThatOthersFilled(t *testing.T) {
 
 // TestPruneWhereTheCacheHasSpaceForOneIndex: the index of the second survey fits only without that of the first.
 func TestPruneWhereTheCacheHasSpaceForOneIndex(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	base := kit.NewPruned(t, mem.New())
 	for i := range uint64(800) {

@@ -176,6 +176,7 @@ func TestInodesOfSnapshots(t *testing.T) {
 
 // TestLatestMoves: a link that the kernel has cached gets its new target within a second or two of the listing.
 func TestLatestMoves(t *testing.T) {
+	testkit.Slow(t)
 	src := testkit.TempDir(t)
 	kit.Written(t, src, map[string]string{"a": "old"})
 	e := saved(t, src)
@@ -204,6 +205,7 @@ func TestLatestMoves(t *testing.T) {
 // TestDamageBeneathAMount: a damaged frame is an error for what lies in it, and for nothing else, with one line that
 // names the file and the pack.
 func TestDamageBeneathAMount(t *testing.T) {
+	testkit.Slow(t)
 	src := testkit.TempDir(t)
 	content := testkit.Noise(3, 24<<20)
 	kit.Written(t, src, map[string]string{"small": strings.Repeat("s", 2000)})
@@ -314,6 +316,7 @@ func TestPruneBeneathAMount(t *testing.T) {
 // TestUnmountWhileFilesAreRead: programs read while the mount is detached and the repository is closed. They get
 // errors, and nothing else happens.
 func TestUnmountWhileFilesAreRead(t *testing.T) {
+	testkit.Slow(t)
 	src := testkit.TempDir(t)
 	require.NoError(t, os.WriteFile(filepath.Join(src, "large"), testkit.Noise(5, 60<<20), 0o600))
 	e := saved(t, src)
@@ -344,6 +347,7 @@ func TestUnmountWhileFilesAreRead(t *testing.T) {
 
 // TestUnmountWhileInUse: the end of the run does not wait for programs that use the mount.
 func TestUnmountWhileInUse(t *testing.T) {
+	testkit.Slow(t)
 	src := testkit.TempDir(t)
 	kit.Written(t, src, map[string]string{"a": "content"})
 	m := mountAll(t, saved(t, src))

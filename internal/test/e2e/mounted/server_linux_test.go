@@ -20,6 +20,7 @@ import (
 // TestServerIsKilledBeneathAMount kills an sshd with all its processes: a read fails after the retries, and succeeds
 // when the server runs again.
 func TestServerIsKilledBeneathAMount(t *testing.T) {
+	testkit.Slow(t)
 	server := sftptest.Start(t)
 	t.Setenv("PATH", server.Bin+":/usr/bin:/bin")
 	target := sftp.Target{Host: server.Host, Path: server.Folder + "/repo"}

@@ -252,6 +252,7 @@ func TestOnePruneAtATime(t *testing.T) {
 // TestMarkWaitsForOlderWriters: prune removes nothing while a writer is at work that began before the mark. The packs
 // that this writer has come to need are revived, and the next prune removes the others.
 func TestMarkWaitsForOlderWriters(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	p := kit.BesideBase(t)
 	inner := p.Store

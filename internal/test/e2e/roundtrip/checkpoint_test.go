@@ -115,6 +115,7 @@ func backUp(e *kit.Engine, job backup.Job, each func(n int, cancel context.Cance
 // TestFirstBackupPublishesPartialSnapshots: a first backup with many checkpoints reads, stores and counts all as one
 // without, and leaves only the whole snapshot.
 func TestFirstBackupPublishesPartialSnapshots(t *testing.T) {
+	testkit.Slow(t)
 	dir, files, bytes := folders(t)
 	e := kit.NewEngine(t, nil)
 	_, want, err := e.Backup(e.Job(dir))
@@ -277,6 +278,7 @@ func partials(t *testing.T, target *slowTarget, src string) (files func(below st
 // TestCheckpointsOfOneDirectory: while the packs of one directory wait for a slow target, what is stored of it is
 // published, and nothing else. A large file that is read for long delays no other file.
 func TestCheckpointsOfOneDirectory(t *testing.T) {
+	testkit.Slow(t)
 	dir := filepath.Join(testkit.RamDir(t), "src")
 	content := map[string]string{"large": noise(1, 8<<20)}
 	for i := range 20 {
@@ -397,6 +399,7 @@ func TestPartialSnapshotStaysUntilItsSourcesAreThere(t *testing.T) {
 // TestPartialSnapshotIsWhatWasThere: what a partial snapshot has of a source is expected of the next backup, so that it
 // stays if the source is missing, empty or much smaller, until a person accepts that.
 func TestPartialSnapshotIsWhatWasThere(t *testing.T) {
+	testkit.Slow(t)
 	move := func(from, to string) func(*testing.T) {
 		return func(t *testing.T) { require.NoError(t, os.Rename(from, to)) }
 	}

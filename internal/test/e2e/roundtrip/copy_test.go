@@ -260,6 +260,7 @@ func TestCopyOfDamage(t *testing.T) {
 // TestCopyHealsWithoutTheEarlierCopy: the pages of an earlier copy cannot be read; the next snapshot is copied as a
 // whole.
 func TestCopyHealsWithoutTheEarlierCopy(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	src := testkit.RamDir(t)
 	e, to := kit.NewEngine(t, nil), kit.NewEngine(t, nil)

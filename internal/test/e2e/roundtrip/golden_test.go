@@ -59,6 +59,7 @@ func goldens(t *testing.T) (names []string) {
 // TestGoldenRepositories opens, checks and restores each repository that an earlier build wrote to testdata/repos/v1.
 // What it restores is compared with a list that was written together with the repository.
 func TestGoldenRepositories(t *testing.T) {
+	testkit.Slow(t)
 	if *add != "" {
 		addGolden(t, *add)
 		return
@@ -80,6 +81,7 @@ func TestGoldenRepositories(t *testing.T) {
 // TestGoldenTreeIsWhatComesBack compares what the repository passphrase restores with the tree beside it: the list,
 // which the same build wrote, is not the only witness.
 func TestGoldenTreeIsWhatComesBack(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	if *add != "" {
 		t.Skip("a repository is being written")

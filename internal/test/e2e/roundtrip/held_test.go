@@ -117,6 +117,7 @@ func TestSourcesThatLoseObjects(t *testing.T) {
 
 // TestFewFilesThatLoseAll: a source of one to nine files is in doubt if nothing is left, or most of its bytes are lost.
 func TestFewFilesThatLoseAll(t *testing.T) {
+	testkit.Slow(t)
 	for _, files := range []int{1, 9} {
 		dir := testkit.RamDir(t)
 		written(t, dir, files, 500)

@@ -36,6 +36,7 @@ func TestTargetWithoutHardLinks(t *testing.T) {
 
 // TestLinkThatCannotBeMade: the names of a file lie on two file systems of the target, so that the second is a copy.
 func TestLinkThatCannotBeMade(t *testing.T) {
+	testkit.Slow(t)
 	t.Parallel()
 	dir := testkit.RamDir(t)
 	src, out := filepath.Join(dir, "src"), filepath.Join(dir, "out")

@@ -17,6 +17,7 @@ import (
 // TestEachSourceHasItsOwnParent: whatever other backups of parts of a source, or of more than it, are made in between,
 // a backup reads nothing that a snapshot has, and counts it as unchanged.
 func TestEachSourceHasItsOwnParent(t *testing.T) {
+	testkit.Slow(t)
 	for name, noCache := range map[string]bool{"with directory cache": false, "without": true} {
 		t.Run(name, func(t *testing.T) {
 			dir := testkit.RamDir(t)
