@@ -51,6 +51,33 @@ func TestTransactionsPassTheGate(t *testing.T) {
 	})
 }
 
+// flushes is a watcher that records how many flushes had begun when it last looked.
+type flushes struct{ begun uint64 }
+
+func (*flushes) Interval() time.Duration { return 0 }
+
+func (f *flushes) Look(m iopolicy.Moment) iopolicy.Sighting {
+	f.begun = m.Synced
+	return iopolicy.Sighting{}
+}
+
+// A flush that the gate does not know of counts as one of others. A file that is written once has two: bbolt flushes
+// the first pages of an empty one, whatever its options say.
+func TestFlushesOfAFileThatIsWrittenOnceAreKnown(t *testing.T) {
+	var seen flushes
+	gate := iopolicy.New(iopolicy.Config{Medium: iopolicy.SSD, Settings: iopolicy.DefaultSettings(), Watcher: &seen})
+	f, err := cachefile.Create(t.TempDir(), "run-", repo, localfs.IOContext{Ctx: t.Context(), Pass: passOf(gate)},
+		tables()...)
+	require.NoError(t, err)
+	c := newUser(f)
+	defer func() { require.NoError(t, c.Close()) }()
+	require.EqualValues(t, 1, seen.begun)
+	require.NoError(t, c.SetValue("test", []byte{1}))
+	require.EqualValues(t, 1, seen.begun)
+	require.NoError(t, f.Finish())
+	require.EqualValues(t, 2, seen.begun)
+}
+
 // The file is read through the gate, in pieces as that allows.
 func TestPrefetchPassesTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

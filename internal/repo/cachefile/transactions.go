@@ -186,8 +186,8 @@ func (f *File) Touched(tx *bolt.Tx) { f.mapped.touched(f.db, tx, 1) }
 // commit is one gate operation that writes pages.
 func (f *File) commit(certain bool, write func() error) error {
 	op := iopolicy.Op{Kind: iopolicy.Sync, Certain: certain}
-	if f.use == writeOnce {
-		op = iopolicy.Op{Kind: iopolicy.Write} // it is flushed at its end
+	if f.use == writeOnce && f.db != nil {
+		op = iopolicy.Op{Kind: iopolicy.Write} // bbolt flushes the first pages of an empty file, and Finish the rest
 	}
 	_, err := f.io.Do(op, func(maxIO int) (int, error) {
 		before, fresh := f.allocated(), f.db == nil
