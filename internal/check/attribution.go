@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/reach"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
@@ -32,15 +33,15 @@ type attribution struct {
 	found    *findings
 	blobs    *blobs
 	hasher   *seal.Hasher
-	query    reach.Query
-	intact   reach.Bitset // directories, by their number
+	places   []blobindex.Place // of the chunks of one file
+	intact   reach.Bitset      // directories, by their number
 	snapshot string
 	ids      []format.ID // chunks of one file
 }
 
 // dir walks a directory with that path, "" for the root, and reports whether something in it is lost.
 func (a *attribution) dir(ctx context.Context, id format.ID, path string) (lost bool, err error) {
-	root, err := a.blobs.index.LocateOne(&a.query, id)
+	root, err := a.blobs.index.LocateOne(id)
 	if err != nil {
 		return false, err
 	}
@@ -94,7 +95,7 @@ func (a *attribution) unreadable(ctx context.Context, page format.ID, path strin
 // loader returns a Load that records the path for each page that is lost.
 func (a *attribution) loader(path string, lost *bool) tree.Load {
 	return func(ctx context.Context, id format.ID) ([]byte, error) {
-		at, err := a.blobs.index.LocateOne(&a.query, id)
+		at, err := a.blobs.index.LocateOne(id)
 		if err != nil {
 			return nil, err
 		}
@@ -154,12 +155,12 @@ func (a *attribution) chunks(ctx context.Context, chunks []tree.Chunk, path stri
 			a.ids = append(a.ids, c.ID)
 		}
 	}
-	places, err := a.blobs.index.Locate(&a.query, a.ids)
-	if err != nil {
+	var err error
+	if a.places, err = a.blobs.index.Locate(a.places, a.ids); err != nil {
 		return err
 	}
-	for i := range places {
-		found, err := a.blobs.found(&places[i])
+	for i := range a.places {
+		found, err := a.blobs.found(&a.places[i])
 		if err != nil {
 			return err
 		}
@@ -167,7 +168,7 @@ func (a *attribution) chunks(ctx context.Context, chunks []tree.Chunk, path stri
 		if p == nil {
 			continue
 		}
-		if _, err := a.besides(ctx, a.ids[i], &places[i]); errors.Is(err, errLost) {
+		if _, err := a.besides(ctx, a.ids[i], &a.places[i]); errors.Is(err, errLost) {
 			a.need(p, path, lost)
 		} else if err != nil {
 			return err
@@ -177,7 +178,7 @@ func (a *attribution) chunks(ctx context.Context, chunks []tree.Chunk, path stri
 }
 
 // besides is the method of blobs. A blob with wrong content is in no other pack.
-func (a *attribution) besides(ctx context.Context, id format.ID, at *reach.Place) ([]byte, error) {
+func (a *attribution) besides(ctx context.Context, id format.ID, at *blobindex.Place) ([]byte, error) {
 	if p := a.found.Why(id, nil); at.Lost() || p != nil && p.Kind != Pack {
 		return nil, errLost
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
-	"github.com/tidemark-backup/tidemark/internal/repo/reach"
 	"github.com/tidemark-backup/tidemark/internal/repo/treecache"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -28,7 +27,6 @@ const (
 	marked        // present in full, but a mark calls it damaged: its readable parts count
 	doomed        // there, named by no segment, and a prune is about to remove it
 	gone          // named by a segment, and missing or cut off
-	ranks
 )
 
 // openFrame is a frame, or why it cannot be opened: a failing disk is not asked twice.
@@ -40,30 +38,30 @@ type openFrame struct {
 // blobs is the blob index of a check, filled from the segments and packs on the target.
 type blobs struct {
 	r      *repo.Repository
-	index  *reach.Index
+	index  *blobindex.Temporary
 	frames *repo.Recent[treecache.Key, openFrame]
 
 	mu     sync.Mutex
 	others map[format.ID]struct{} // packs with what snapshots need of damaged packs
 }
 
-// newBlobs returns an empty index for r in temporary files in the folder scratch; empty stands for the system's.
-func newBlobs(r *repo.Repository, scratch string) *blobs {
+// newBlobs returns an empty index for r in a temporary file in the folder scratch; empty stands for the system's.
+func newBlobs(r *repo.Repository, scratch string) (*blobs, error) {
+	x, err := r.TempIndex(scratch)
 	return &blobs{
-		r:      r,
-		index:  reach.NewIndex(func() (*blobindex.Temporary, error) { return r.TempIndex(scratch) }, ranks),
+		r: r, index: x,
 		frames: repo.NewRecent[treecache.Key](framesKept, func(f openFrame) int { return len(f.raw) }),
 		others: make(map[format.ID]struct{}),
-	}
+	}, err
 }
 
-func (b *blobs) add(rank int, packs []index.Pack) error {
-	_, err := b.index.Add(rank, packs)
+func (b *blobs) add(rank int, p *index.Pack) error {
+	_, err := b.index.Add(rank, 0, p)
 	return err
 }
 
 // found returns where a blob lies, with its pack.
-func (b *blobs) found(at *reach.Place) (*blobindex.Found, error) {
+func (b *blobs) found(at *blobindex.Place) (*blobindex.Found, error) {
 	if at.Lost() {
 		return nil, nil
 	}
@@ -80,7 +78,7 @@ func (e *frameError) Unwrap() error { return e.err }
 
 // load reads a blob from the target, not from the cache of trees, and compares it with its ID.
 func (b *blobs) load(ctx context.Context, h *seal.Hasher, id format.ID, in blobindex.PackInfo,
-	at *reach.Place) ([]byte, error) {
+	at *blobindex.Place) ([]byte, error) {
 	f, err := b.frames.Get(ctx, treecache.Key{Pack: in.ID, Offset: at.Offset}, func() (f openFrame, _ error) {
 		f.raw, _, f.err = b.r.ReadFrame(ctx, in, at.Offset, at.Sealed)
 		return f, nil
@@ -98,7 +96,7 @@ func (b *blobs) load(ctx context.Context, h *seal.Hasher, id format.ID, in blobi
 
 // besides returns a blob from another pack, as a restore does, because its place at is damaged. The error is errLost if
 // no other pack has it.
-func (b *blobs) besides(ctx context.Context, h *seal.Hasher, id format.ID, at *reach.Place) ([]byte, error) {
+func (b *blobs) besides(ctx context.Context, h *seal.Hasher, id format.ID, at *blobindex.Place) ([]byte, error) {
 	if at.Rank() != named { // no other pack has it
 		return nil, errLost
 	}
@@ -109,7 +107,7 @@ func (b *blobs) besides(ctx context.Context, h *seal.Hasher, id format.ID, at *r
 	in, loc, found, err := b.r.Besides(ctx, id, bad.ID)
 	var blob []byte
 	if err == nil && found {
-		blob, err = b.load(ctx, h, id, in, &reach.Place{Loc: loc})
+		blob, err = b.load(ctx, h, id, in, &blobindex.Place{Loc: loc})
 	}
 	switch {
 	case err != nil && fatal(ctx, err):

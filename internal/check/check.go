@@ -138,7 +138,9 @@ func (c *checker) wait(g *errgroup.Group) error {
 // the last pass continues all the same. Data is read after that.
 func (c *checker) pass(ctx context.Context, r *repo.Repository, last bool) (again bool, err error) {
 	c.r = r
-	c.blobs = newBlobs(r, c.opt.Scratch)
+	if c.blobs, err = newBlobs(r, c.opt.Scratch); err != nil {
+		return false, err
+	}
 	defer func() {
 		if closeErr := c.blobs.index.Close(); err == nil {
 			err = closeErr

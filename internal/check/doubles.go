@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
-	"github.com/tidemark-backup/tidemark/internal/repo/reach"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
@@ -22,7 +21,7 @@ const doublesNamed = 5
 // packs, and so does a machine that wants its bytes to be read in place of the good ones. Only reading shows which, so
 // this is no problem. The segments are read once more if there are doubles at all.
 func (c *checker) noteDoubles(ctx context.Context) error {
-	again, err := c.blobs.index.Replaced(named)
+	again, err := c.blobs.index.Replaced()
 	if again == 0 || err != nil {
 		return err
 	}
@@ -67,7 +66,7 @@ func (c *checker) countDoubles(p *index.Pack, repeated map[format.ID]uint64) err
 			ids = append(ids, b.ID)
 		}
 	}
-	found, err := c.blobs.index.Locate(&reach.Query{}, ids)
+	found, err := c.blobs.index.Locate(nil, ids)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
-	"github.com/tidemark-backup/tidemark/internal/repo/reach"
 )
 
 // checkMissing finds the missing snapshots whose data is there, at least the folder at the root. They stop a prune
@@ -12,12 +11,11 @@ import (
 // older state.
 func (c *checker) checkMissing(ctx context.Context) error {
 	c.r.ReportMissing(ctx, c.listed)
-	var query reach.Query
 	missing, err := c.r.Missing(ctx, c.listed, func(l *repo.Listed) (bool, error) {
 		if l.Snapshot == nil {
 			return true, nil
 		}
-		at, err := c.blobs.index.LocateOne(&query, l.Snapshot.Tree)
+		at, err := c.blobs.index.LocateOne(l.Snapshot.Tree)
 		return err == nil && !at.Lost(), err
 	})
 	if err != nil && fatal(ctx, err) {

@@ -120,7 +120,6 @@ func unlessFatal(ctx context.Context, visit object.VisitSegment) object.VisitSeg
 // checkSegment compares the packs of one segment with the target.
 func (c *checker) checkSegment(ctx context.Context, seg *index.Segment) error {
 	blobs := uint64(0)
-	var there, damaged, lost []index.Pack
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(c.opt.Parallel)
 	for i := range seg.Packs {
@@ -128,19 +127,19 @@ func (c *checker) checkSegment(ctx context.Context, seg *index.Segment) error {
 		for j := range p.Table.Frames {
 			blobs += uint64(len(p.Table.Frames[j].Blobs))
 		}
-		file := c.packs.find(p.ID)
-		_, isMarked := c.marked[p.ID]
-		switch {
-		case file == nil:
+		file, rank := c.packs.find(p.ID), named
+		if _, isMarked := c.marked[p.ID]; isMarked { // a blob that is also in another pack counts there
+			rank = marked
+		}
+		if file == nil || uint64(file.size) != p.Size {
+			rank = gone
+		}
+		if err := c.blobs.add(rank, p); err != nil {
+			return errors.Join(err, c.wait(g))
+		}
+		if file == nil {
 			c.found.MissPack(p.ID, errGone)
-			lost = append(lost, *p)
 			continue
-		case uint64(file.size) != p.Size:
-			lost = append(lost, *p)
-		case isMarked: // a blob that is also in another pack counts there
-			damaged = append(damaged, *p)
-		default:
-			there = append(there, *p)
 		}
 		if file.named { // another segment names it too, and it was checked
 			continue
@@ -153,10 +152,7 @@ func (c *checker) checkSegment(ctx context.Context, seg *index.Segment) error {
 		c.start(ctx, g, func(ctx context.Context) error { return c.checkTable(ctx, p) })
 	}
 	c.found.Count(func(r *Result) { r.Blobs += blobs })
-	if err := c.wait(g); err != nil {
-		return err
-	}
-	return errors.Join(c.blobs.add(named, there), c.blobs.add(marked, damaged), c.blobs.add(gone, lost))
+	return c.wait(g)
 }
 
 // checkTable reads the table at the end of a pack and compares it with the index.
@@ -178,18 +174,9 @@ func sameTable(a, b *pack.Table) bool {
 		bytes.Equal(pack.AppendFrames(nil, a.Frames), pack.AppendFrames(nil, b.Frames))
 }
 
-// straysAtOnce bounds how many tables of packs outside the index are in memory.
-const straysAtOnce = 64
-
 // checkStrays checks packs that no index segment names, left by an interrupted run or written by a running one. They
 // are no damage unless a snapshot needs them, which the walk determines.
 func (c *checker) checkStrays(ctx context.Context) error {
-	var batch [ranks][]index.Pack
-	flush := func() error {
-		err := errors.Join(c.blobs.add(stray, batch[stray]), c.blobs.add(doomed, batch[doomed]))
-		batch = [ranks][]index.Pack{}
-		return err
-	}
 	count, size := 0, int64(0)
 	for i := range c.packs {
 		f := &c.packs[i]
@@ -210,10 +197,7 @@ func (c *checker) checkStrays(ctx context.Context) error {
 			rank = doomed
 		}
 		if len(t.Frames) > 0 {
-			batch[rank] = append(batch[rank], index.Pack{ID: f.id, Size: uint64(f.size), Table: t})
-		}
-		if len(batch[rank]) == straysAtOnce {
-			if err := flush(); err != nil {
+			if err := c.blobs.add(rank, &index.Pack{ID: f.id, Size: uint64(f.size), Table: t}); err != nil {
 				return err
 			}
 		}
@@ -222,7 +206,7 @@ func (c *checker) checkStrays(ctx context.Context) error {
 		c.found.Note("packs that no index segment names, left by a killed run or being written now: %d, %d bytes",
 			count, size)
 	}
-	return flush()
+	return nil
 }
 
 // strayTable reads the table of a pack, or rebuilds it from the frames. Beside an error it returns the readable part.

@@ -67,7 +67,7 @@ func (w *walk) countStray(pack format.ID) {
 }
 
 // met records that a snapshot needs a blob at a place in a pack.
-func (w *walk) met(at *reach.Place, in format.ID) {
+func (w *walk) met(at *blobindex.Place, in format.ID) {
 	switch at.Rank() {
 	case stray, doomed:
 		w.countStray(in)
@@ -91,7 +91,7 @@ func (v *visitor) Queued(dirs int) {
 func (v *visitor) Intact() { v.c.found.Whole() }
 
 // Load reads a page and records its loss. An error other than errLost ends the check.
-func (v *visitor) Load(ctx context.Context, id format.ID, at *reach.Place) ([]byte, error) {
+func (v *visitor) Load(ctx context.Context, id format.ID, at *blobindex.Place) ([]byte, error) {
 	if at.Lost() {
 		v.c.found.LoseBlob(Tree, id, errNowhere)
 		return nil, errLost
@@ -136,7 +136,7 @@ func wrong(err error) bool {
 }
 
 // Chunks records chunks that are in no pack, or whose length differs from the one in the file.
-func (v *visitor) Chunks(chunks []tree.Chunk, places []reach.Place) error {
+func (v *visitor) Chunks(chunks []tree.Chunk, places []blobindex.Place) error {
 	for i := range places {
 		switch at := &places[i]; {
 		case at.Lost():

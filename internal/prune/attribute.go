@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
-	"github.com/tidemark-backup/tidemark/internal/repo/reach"
+	"github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/rules"
 	"github.com/tidemark-backup/tidemark/internal/tally"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -25,9 +25,9 @@ type attribution struct {
 	sum   Usage
 	out   bool // where rules decide: what they exclude counts, and nothing else; false: the reverse
 
-	query   reach.Query
-	chunks  []format.ID // to be looked up
-	files   []string    // names of the files that have them
+	found   []index.Place // by the last lookup
+	chunks  []format.ID   // to be looked up
+	files   []string      // names of the files that have them
 	seed    maphash.Seed
 	visited map[visit]struct{} // folders in which rules decide
 }
@@ -93,7 +93,7 @@ func (f *folder) enter(ctx context.Context, below []subfolder) error {
 	for i := range below {
 		ids[i] = below[i].id
 	}
-	found, err := f.index.Locate(&f.query, ids)
+	found, err := f.locate(ids)
 	if err != nil {
 		return err
 	}
@@ -115,8 +115,14 @@ func (f *folder) enter(ctx context.Context, below []subfolder) error {
 	return nil
 }
 
+// locate returns the places of blobs, valid until the next call.
+func (w *attribution) locate(ids []format.ID) (_ []index.Place, err error) {
+	w.found, err = w.index.Locate(w.found, ids)
+	return w.found, err
+}
+
 // fresh reports whether a folder may have something that does not count yet.
-func (w *attribution) fresh(first *reach.Place, path string, at *rules.DirState) bool {
+func (w *attribution) fresh(first *index.Place, path string, at *rules.DirState) bool {
 	if at == nil {
 		return !w.used.Has(first.Number())
 	}
@@ -132,7 +138,7 @@ func (w *attribution) fresh(first *reach.Place, path string, at *rules.DirState)
 // load returns a Load that adds to own the share of each page that was not used before.
 func (w *attribution) load(own *uint64) tree.Load {
 	return func(ctx context.Context, id format.ID) ([]byte, error) {
-		at, err := w.index.LocateOne(&w.query, id)
+		at, err := w.index.LocateOne(id)
 		if err != nil {
 			return nil, err
 		}
@@ -144,7 +150,7 @@ func (w *attribution) load(own *uint64) tree.Load {
 }
 
 // claim marks a blob as used, and returns its share of what is stored if it was not.
-func (w *attribution) claim(at *reach.Place) (stored uint64) {
+func (w *attribution) claim(at *index.Place) (stored uint64) {
 	if !w.used.Add(at.Number()) {
 		return 0
 	}
@@ -199,7 +205,7 @@ func (f *folder) node(ctx context.Context, n *tree.Node) error {
 
 // list visits the chunks of a large file. If the first page of the list was used before, so were all its chunks.
 func (f *folder) list(ctx context.Context, n *tree.Node, add func(tree.Chunk) error) error {
-	at, err := f.index.LocateOne(&f.query, n.Content.List)
+	at, err := f.index.LocateOne(n.Content.List)
 	if err != nil || !at.Lost() && f.used.Has(at.Number()) {
 		return err
 	}
@@ -214,7 +220,7 @@ const lookedUp = 4 << 10
 
 // lookUp attributes the gathered chunks.
 func (f *folder) lookUp() error {
-	found, err := f.index.Locate(&f.query, f.chunks)
+	found, err := f.locate(f.chunks)
 	if err != nil {
 		return err
 	}

@@ -29,9 +29,8 @@ func TestCarryFindsEachBlobWhereItCounts(t *testing.T) {
 	}
 	first := open(map[format.ID]struct{}{id(3, 1): {}})
 	reached := func(i int) bool { return i%3 == 0 }
-	var q reach.Query
 	for i := range packs * blobs {
-		at, err := first.index.LocateOne(&q, id(uint64(i), 2))
+		at, err := first.index.LocateOne(id(uint64(i), 2))
 		require.NoError(t, err)
 		if reached(i) {
 			first.used.Add(at.Number())
@@ -44,7 +43,7 @@ func TestCarryFindsEachBlobWhereItCounts(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, all)
 	for i := range packs * blobs {
-		at, err := second.index.LocateOne(&q, id(uint64(i), 2))
+		at, err := second.index.LocateOne(id(uint64(i), 2))
 		require.NoError(t, err)
 		require.Equal(t, reached(i), second.used.Has(at.Number()), i)
 	}

@@ -77,9 +77,8 @@ func TestEveryBlobHasAPlace(t *testing.T) {
 	defer func() { require.NoError(t, p.close()) }()
 	require.EqualValues(t, packs*blobs, p.index.Blobs())
 	seen := reach.NewBitset(p.index.Blobs())
-	var q reach.Query
 	for i := range packs * blobs {
-		at, err := p.index.LocateOne(&q, id(uint64(i), 2))
+		at, err := p.index.LocateOne(id(uint64(i), 2))
 		require.NoError(t, err)
 		require.False(t, at.Lost())
 		require.True(t, seen.Add(at.Number()))
@@ -92,7 +91,7 @@ func TestEveryBlobHasAPlace(t *testing.T) {
 	for i := range p.packs {
 		require.EqualValues(t, blobs, seen.Count(p.packs[i].base, p.packs[i].blobs))
 	}
-	at, err := p.index.LocateOne(&q, id(1, 9))
+	at, err := p.index.LocateOne(id(1, 9))
 	require.NoError(t, err)
 	require.True(t, at.Lost())
 }
@@ -108,7 +107,7 @@ func TestMemoryOfABlob(t *testing.T) {
 		p, err := openPlaces(t.Context(), r, segmentReader(r), report.NewJob(report.Prune, time.Now), t.TempDir(), nil)
 		require.NoError(t, err)
 		visited := reach.NewBitset(p.index.Blobs())
-		_, err = p.index.LocateOne(&reach.Query{}, id(1, 2)) // sorts the list
+		_, err = p.index.LocateOne(id(1, 2)) // sorts the list
 		require.NoError(t, err)
 		require.Less(t, p.reader.Room, kept)
 		require.GreaterOrEqual(t, p.reader.Room, 0)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
-	"github.com/tidemark-backup/tidemark/internal/repo/reach"
 )
 
 // missing returns an ErrMissing if a snapshot that this machine published or saw has disappeared without being
@@ -13,12 +12,11 @@ import (
 // tree is gone: the target was set back to an older state, or another machine forgot the snapshot over a year ago.
 func (p *pruner) missing(ctx context.Context, v *survey) error {
 	p.r.ReportMissing(ctx, v.listed)
-	var query reach.Query
 	lost, err := p.r.Missing(ctx, v.listed, func(l *repo.Listed) (bool, error) {
 		if l.Snapshot == nil {
 			return true, nil
 		}
-		at, err := v.index.LocateOne(&query, l.Snapshot.Tree)
+		at, err := v.index.LocateOne(l.Snapshot.Tree)
 		return err == nil && !at.Lost() && !v.used.Has(at.Number()), err
 	})
 	if err == nil && len(lost) > 0 {

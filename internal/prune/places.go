@@ -38,7 +38,6 @@ type packState struct {
 const (
 	rankIndexed = iota // named by the index, and by no mark
 	rankOther          // the other existing packs
-	ranks
 )
 
 // places is where each blob lies: one place for each blob, which is the one that counts.
@@ -46,7 +45,7 @@ type places struct {
 	r      *repo.Repository
 	reader *object.Segments
 	packs  []packState // by ascending ID
-	index  *reach.Index
+	index  *blobindex.Temporary
 
 	segments  object.Standing
 	noted     map[format.ID]noted // by segment
@@ -92,8 +91,9 @@ func newPlaces(r *repo.Repository, k *object.Segments, l *report.Ledger, doomed 
 
 // open is the reading of openPlaces.
 func (p *places) open(ctx context.Context, scratch string) (err error) {
-	p.index = reach.NewIndex(func() (*blobindex.Temporary, error) { return p.r.TempIndex(scratch) }, ranks)
-	p.index.Order = func(id format.ID) uint32 { return p.find(id).nth }
+	if p.index, err = p.r.TempIndex(scratch); err != nil {
+		return err
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())
@@ -114,10 +114,8 @@ func (p *places) open(ctx context.Context, scratch string) (err error) {
 	if err = p.enterStrays(ctx); err != nil {
 		return err
 	}
-	for rank := range ranks { // sorts it, so that a lack of space shows here
-		if _, err = p.index.Replaced(rank); err != nil {
-			return err
-		}
+	if _, err = p.index.Replaced(); err != nil { // sorts it, so that a lack of space shows here
+		return err
 	}
 	p.used = reach.NewBitset(p.index.Blobs())
 	return nil
@@ -233,7 +231,6 @@ func (p *places) find(id format.ID) *packState {
 
 // enter adds those packs of a segment that exist in the size that the segment names.
 func (p *places) enter(_ object.Info, seg *index.Segment) error {
-	var byRank [ranks][]index.Pack
 	for i := range seg.Packs {
 		s := p.find(seg.Packs[i].ID)
 		if s == nil {
@@ -247,32 +244,27 @@ func (p *places) enter(_ object.Info, seg *index.Segment) error {
 		if s.doomed {
 			rank = rankOther
 		}
-		s.known = true
-		byRank[rank] = append(byRank[rank], seg.Packs[i])
-	}
-	return errors.Join(p.add(rankIndexed, byRank[rankIndexed]), p.add(rankOther, byRank[rankOther]))
-}
-
-// add adds packs to the index, and notes the numbers of their blobs.
-func (p *places) add(rank int, packs []index.Pack) error {
-	first, err := p.index.Add(rank, packs)
-	if err != nil {
-		return err
-	}
-	for i := range packs {
-		t, s := &packs[i].Table, p.find(packs[i].ID)
-		s.known, s.base = true, first[i]
-		for j := range t.Frames {
-			s.blobs += uint32(len(t.Frames[j].Blobs))
-			if p.sized {
-				p.shares = appendShares(p.shares, &t.Frames[j])
-			}
-			if t.Kind == pack.Trees {
-				p.pages, p.pageBytes = p.pages+uint64(len(t.Frames[j].Blobs)), p.pageBytes+uint64(t.Frames[j].Raw)
-			}
+		if err := p.add(rank, s, &seg.Packs[i].Table); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// add adds a pack to the index, and notes the numbers of its blobs.
+func (p *places) add(rank int, s *packState, t *pack.Table) (err error) {
+	s.known = true
+	s.base, err = p.index.Add(rank, s.nth, &index.Pack{ID: s.id, Size: s.size, Table: *t})
+	for j := range t.Frames {
+		s.blobs += uint32(len(t.Frames[j].Blobs))
+		if p.sized {
+			p.shares = appendShares(p.shares, &t.Frames[j])
+		}
+		if t.Kind == pack.Trees {
+			p.pages, p.pageBytes = p.pages+uint64(len(t.Frames[j].Blobs)), p.pageBytes+uint64(t.Frames[j].Raw)
+		}
+	}
+	return err
 }
 
 // appendShares divides the sealed bytes of a frame among its blobs by their lengths. The shares add up.
@@ -314,7 +306,7 @@ func (p *places) enterStrays(ctx context.Context) error {
 		case err != nil:
 			return fmt.Errorf("pack %s: %w", s.id, err)
 		}
-		if err := p.add(rankOther, []index.Pack{{ID: s.id, Size: s.size, Table: t}}); err != nil {
+		if err := p.add(rankOther, s, &t); err != nil {
 			return err
 		}
 	}

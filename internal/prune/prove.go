@@ -13,7 +13,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
-	"github.com/tidemark-backup/tidemark/internal/repo/reach"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -168,7 +167,7 @@ func (w *prover) doubles(s *packState, t *pack.Table) (doubles []double, err err
 			ids = append(ids, b.ID)
 		}
 	}
-	found, err := w.v.index.Locate(&reach.Query{}, ids)
+	found, err := w.v.index.Locate(nil, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +226,7 @@ func (w *prover) read(ctx context.Context, h *seal.Hasher, doubles []double, of 
 // what they hold. Unless blobs have several places, only a false segment can cause that, and the sweep decides alone.
 // It also removes the bad packs: the next survey finds them marked, and counts other copies.
 func (p *pruner) withoutDoubted(ctx context.Context, v *survey, plan plan) (plan, error) {
-	if replaced, err := v.index.Replaced(rankIndexed); replaced == 0 || err != nil {
+	if replaced, err := v.index.Replaced(); replaced == 0 || err != nil {
 		return plan, err
 	}
 	var packs []*packState

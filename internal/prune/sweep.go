@@ -11,7 +11,6 @@ import (
 	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
-	"github.com/tidemark-backup/tidemark/internal/repo/reach"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -231,7 +230,7 @@ func (v *survey) healed(ctx context.Context, gone map[format.ID]bool) (before []
 					ids = append(ids, b.ID)
 				}
 			}
-			found, err := v.index.Locate(&reach.Query{}, ids)
+			found, err := v.index.Locate(nil, ids)
 			for j := 0; err == nil && j < len(found); j++ {
 				var in blobindex.PackInfo
 				if found[j].Lost() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/repo/reach"
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -41,10 +42,11 @@ func (p *places) carry(before *places) (all bool, err error) {
 		left += uint64(before.packs[i].live)
 	}
 	all = true
-	var query reach.Query
+	var found []index.Place
 	ids := make([]format.ID, 0, carriedAtOnce)
 	lookUp := func() error {
-		found, err := p.index.Locate(&query, ids)
+		var err error
+		found, err = p.index.Locate(found, ids)
 		for i := range found {
 			if found[i].Lost() {
 				all = false
@@ -80,7 +82,7 @@ func (v visitor) Queued(int) {}
 func (v visitor) Intact() {}
 
 // Load reads a page, and marks it as needed.
-func (v visitor) Load(ctx context.Context, id format.ID, at *reach.Place) ([]byte, error) {
+func (v visitor) Load(ctx context.Context, id format.ID, at *index.Place) ([]byte, error) {
 	if err := v.need(id, at); err != nil {
 		return nil, err
 	}
@@ -100,7 +102,7 @@ func (v visitor) Load(ctx context.Context, id format.ID, at *reach.Place) ([]byt
 }
 
 // Chunks marks chunks as needed.
-func (v visitor) Chunks(chunks []tree.Chunk, places []reach.Place) error {
+func (v visitor) Chunks(chunks []tree.Chunk, places []index.Place) error {
 	for i := range places {
 		if err := v.need(chunks[i].ID, &places[i]); err != nil {
 			return err
@@ -109,7 +111,7 @@ func (v visitor) Chunks(chunks []tree.Chunk, places []reach.Place) error {
 	return nil
 }
 
-func (v visitor) need(id format.ID, at *reach.Place) error {
+func (v visitor) need(id format.ID, at *index.Place) error {
 	if at.Lost() {
 		return fmt.Errorf("blob %s is in no pack: %w", id, ErrDamaged)
 	}

@@ -20,7 +20,6 @@ var (
 	ErrLost = errors.New("a part of the local cache was lost")
 
 	// errBad: the run was dropped before, and its file could not be removed.
-	errBad    = errors.New("it was dropped")
-	errNoPack = errors.New("no pack of that number")
-	errFull   = errors.New("a temporary blob index that was queried takes no more")
+	errBad  = errors.New("it was dropped")
+	errFull = errors.New("a temporary blob index that was queried takes no more")
 )

@@ -118,7 +118,7 @@ func prefixOf(id []byte) uint64 { return binary.BigEndian.Uint64(id) }
 
 // sorted yields the indexes of records by ascending ID; of equal IDs, the one of the lowest order, and of these the
 // last. Without orders all are equal.
-func sorted(records []record, orders []uint32) func(yield func(uint32) bool) {
+func sorted(records []record, orders []uint64) func(yield func(uint32) bool) {
 	order := make([]prefixed, len(records))
 	for i := range records {
 		order[i] = prefixed{prefixOf(records[i].id[:]), uint32(i)}

@@ -19,10 +19,11 @@ import (
 )
 
 const (
-	// recordSize is an ID and five numbers of 32 bits.
-	recordSize = format.IDSize + 5*4
-	// keySize is the key of a record while it is sorted: its ID and the order of its pack.
-	keySize = format.IDSize + 4
+	// recordSize is an ID, a rank of 8 bits, and five numbers of 32 bits.
+	recordSize = format.IDSize + 1 + locSize
+	locSize    = 5 * 4
+	// keySize is the key of a record while it is sorted: its ID, and the rank and the order of its pack.
+	keySize = format.IDSize + 1 + 4
 	// blockSize is what a lookup reads.
 	blockSize = 4096
 	perBlock  = blockSize / recordSize
@@ -32,112 +33,55 @@ const (
 	recentPacks = 64
 )
 
-// Temporary is a blob index for one check or prune: it is filled first and queried afterwards. Each blob has a number,
-// so that a set of blobs is a bitset. Different blobs have different numbers.
+// Temporary is a blob index for one check or prune: it is filled first and queried afterwards. Packs are added under
+// ranks: a blob counts in a pack of the lowest rank, of these in that of the lowest order, and of equal ones in that
+// which was added last. All blobs are numbered consecutively, so that a set of blobs is a bitset.
 //
 // Records are sorted externally. The first lookup merges the runs into one list of blocks; the prefix of the first ID
 // of each block stays in memory, a tenth of a byte per blob, beside 16 bytes per pack. A lookup reads one block with
 // pread, so nothing of the file is resident. Filling takes a third of the time of a Cache. Lookups are safe for
 // concurrent use.
 type Temporary struct {
-	file  tempFile
-	packs []packSpan                            // ascending
-	last  [recentPacks]atomic.Pointer[numbered] // packs by their place in packs modulo the length
-	list  *blockList
+	file    tempFile
+	packs   []packSpan                            // ascending
+	last    [recentPacks]atomic.Pointer[numbered] // packs by their place in packs modulo the length
+	total   uint64                                // blobs that were added
+	lowest  uint64                                // of them, blobs of rank 0
+	runs    *extsort.Runs
+	records []record // of the next run
+	orders  []uint64 // of their packs: rank and order
+	most    int      // records of a run: runRecords, which tests reduce
+
+	once      sync.Once // the first lookup
+	queried   bool
+	err       error    // of merging
+	base      int64    // offset of the list
+	count     int      // records in it
+	different uint64   // of them, records of rank 0
+	prefixes  []uint64 // of the first ID of each block
+	scratch   sync.Pool
 }
 
-// Numbered is the result of a lookup in a Temporary.
-type Numbered struct {
-	Loc    Loc
-	Number uint32 // of the blob
-	OK     bool   // it was found
+// Place is where a blob lies in a Temporary. The zero Place means that no pack holds it.
+type Place struct {
+	Loc
+	number uint32 // of the blob
+	rank   int8   // of the pack, from 1
 }
+
+// Lost reports whether no pack holds the blob.
+func (at *Place) Lost() bool { return at.rank == 0 }
+
+// Rank returns the rank under which the pack was added.
+func (at *Place) Rank() int { return int(at.rank) - 1 }
+
+// Number returns the number of the blob.
+func (at *Place) Number() uint64 { return uint64(at.number) }
 
 // packSpan is the first number of a pack. Its numbers end where those of the next begin.
 type packSpan struct {
 	first uint64
 	info  int64 // offset of the encoded PackInfo in the file
-}
-
-// OpenTemporary creates an empty index in folder dir, which is created if it is missing. The file disappears when it is
-// closed or the process ends.
-func OpenTemporary(dir string, io localfs.IOContext) (*Temporary, error) {
-	f, err := cachefile.OpenTempFile(dir, io)
-	if err != nil {
-		return nil, fmt.Errorf("make temporary index: %w", err)
-	}
-	return newTemporary(f), nil
-}
-
-func newTemporary(f tempFile) *Temporary { return &Temporary{file: f, list: newBlockList(f)} }
-
-// Close releases the file.
-func (x *Temporary) Close() error { return x.file.Close() }
-
-// Merge adds packs. The blobs of pack i have the numbers from first[i] on, in the order of its table; the values of
-// first ascend beyond all numbers so far. Of several packs with a blob, the one of the lowest order counts, and of
-// equal ones the last that was merged; without order all are equal. It is for one goroutine and precedes all lookups.
-func (x *Temporary) Merge(packs []index.Pack, first []uint64, order func(format.ID) uint32) error {
-	for i := range packs {
-		p := &packs[i]
-		nth := uint32(0)
-		if order != nil {
-			nth = order(p.ID)
-		}
-		if first[i]+uint64(blobsOf(packs[i:i+1])) > math.MaxUint32 {
-			return fmt.Errorf("more than %d blobs: %w", uint32(math.MaxUint32), ErrTooMany)
-		}
-		info := infoOf(p)
-		at, err := x.list.runs.Append(appendPack(nil, &info))
-		if err != nil {
-			return fmt.Errorf("record pack: %w", err)
-		}
-		x.packs = append(x.packs, packSpan{first[i], at})
-		number := uint32(first[i])
-		err = eachBlob(p, func(id format.ID, loc Loc) error {
-			number++
-			return x.list.add(record{id, loc, number - 1}, nth)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Lookup fills out, which must be as long as ids.
-func (x *Temporary) Lookup(ids []format.ID, out []Numbered) error { return x.list.lookup(ids, out) }
-
-// Each visits each blob once, by ascending ID, with its number. It ends the filling.
-func (x *Temporary) Each(visit func(id format.ID, number uint32) error) error {
-	return x.list.each(visit)
-}
-
-// Replaced returns how many further locations blobs have. It ends the filling.
-func (x *Temporary) Replaced() (uint64, error) {
-	if err := x.list.merge(); err != nil {
-		return 0, err
-	}
-	return x.list.added - uint64(x.list.count), nil
-}
-
-// PackOf returns the pack of the blob with that number.
-func (x *Temporary) PackOf(number uint32) (PackInfo, error) {
-	i := sort.Search(len(x.packs), func(i int) bool { return x.packs[i].first > uint64(number) }) - 1
-	if i < 0 {
-		return PackInfo{}, fmt.Errorf("blob number %d: %w", number, errNoPack)
-	}
-	slot := &x.last[i%recentPacks]
-	if had := slot.Load(); had != nil && had.number == uint32(i) {
-		return had.info, nil
-	}
-	var p [packSize]byte
-	if _, err := x.file.ReadAt(p[:], x.packs[i].info); err != nil {
-		return PackInfo{}, fmt.Errorf("read temporary index: %w", err)
-	}
-	info := parsePack(p[:])
-	slot.Store(&numbered{uint32(i), info})
-	return info, nil
 }
 
 // tempFile holds a Temporary.
@@ -147,53 +91,110 @@ type tempFile interface {
 	Close() error
 }
 
-// blockList is a sorted list of records in blocks of a file.
-type blockList struct {
-	file    tempFile
-	runs    *extsort.Runs
-	records []record // of the next run
-	orders  []uint32 // of their packs
-	added   uint64
-	most    int // records of a run: runRecords, which tests reduce
-
-	once     sync.Once // the first lookup
-	queried  bool
-	err      error    // of merging
-	base     int64    // offset of the list
-	count    int      // records in it
-	prefixes []uint64 // of the first ID of each block
-	scratch  sync.Pool
+// OpenTemporary creates an empty index in folder dir, which is created if it is missing. The file disappears when it is
+// closed or the process ends.
+func OpenTemporary(dir string, io localfs.IOContext) (*Temporary, error) {
+	f, err := cachefile.OpenTempFile(dir, io)
+	if err != nil {
+		return nil, fmt.Errorf("make the temporary index: %w", err)
+	}
+	return newTemporary(f), nil
 }
 
-func newBlockList(f tempFile) *blockList {
-	l := &blockList{file: f, runs: extsort.New(f, f, keySize), most: runRecords}
-	l.scratch.New = func() any { return new(blockLookup) }
-	return l
+func newTemporary(f tempFile) *Temporary {
+	x := &Temporary{file: f, runs: extsort.New(f, f, keySize), most: runRecords}
+	x.scratch.New = func() any { return new(blockLookup) }
+	return x
 }
 
-func (l *blockList) add(r record, order uint32) error {
-	if l.queried {
+// Close releases the file and the memory.
+func (x *Temporary) Close() error {
+	x.packs, x.prefixes = nil, nil
+	if err := x.file.Close(); err != nil {
+		return fmt.Errorf("remove the temporary index: %w", err)
+	}
+	return nil
+}
+
+// Blobs returns how many numbers were assigned. All numbers are below it.
+func (x *Temporary) Blobs() uint64 { return x.total }
+
+// Add adds a pack, and returns the number of its first blob. The others are numbered in the order of its table. It is
+// for one goroutine and precedes all lookups.
+func (x *Temporary) Add(rank int, order uint32, p *index.Pack) (first uint64, err error) {
+	if err := x.add(rank, order, p); err != nil {
+		return 0, fmt.Errorf("fill the temporary index: %w", err)
+	}
+	first = x.packs[len(x.packs)-1].first
+	if rank == 0 {
+		x.lowest += x.total - first
+	}
+	return first, nil
+}
+
+func (x *Temporary) add(rank int, order uint32, p *index.Pack) error {
+	info := infoOf(p)
+	at, err := x.runs.Append(appendPack(nil, &info))
+	if err != nil {
+		return fmt.Errorf("record pack: %w", err)
+	}
+	x.packs = append(x.packs, packSpan{x.total, at})
+	return eachBlob(p, func(id format.ID, loc Loc) error {
+		if x.total == math.MaxUint32 {
+			return fmt.Errorf("more than %d blobs: %w", uint32(math.MaxUint32), ErrTooMany)
+		}
+		x.total++
+		return x.put(record{id, loc, uint32(x.total - 1)}, uint64(rank)<<32|uint64(order))
+	})
+}
+
+// Replaced returns how many further locations the blobs of rank 0 have in packs of rank 0. It ends the filling.
+func (x *Temporary) Replaced() (uint64, error) {
+	if err := x.merge(); err != nil {
+		return 0, fmt.Errorf("look up blobs: %w", err)
+	}
+	return x.lowest - x.different, nil
+}
+
+// PackOf returns the pack in which a blob lies.
+func (x *Temporary) PackOf(at *Place) (PackInfo, error) {
+	i := sort.Search(len(x.packs), func(i int) bool { return x.packs[i].first > at.Number() }) - 1
+	slot := &x.last[i%recentPacks]
+	if had := slot.Load(); had != nil && had.number == uint32(i) {
+		return had.info, nil
+	}
+	var p [packSize]byte
+	if _, err := x.file.ReadAt(p[:], x.packs[i].info); err != nil {
+		return PackInfo{}, fmt.Errorf("look up pack: read temporary index: %w", err)
+	}
+	info := parsePack(p[:])
+	slot.Store(&numbered{uint32(i), info})
+	return info, nil
+}
+
+func (x *Temporary) put(r record, order uint64) error {
+	if x.queried {
 		return errFull
 	}
-	l.added++
-	l.orders = append(l.orders, order)
-	if l.records = append(l.records, r); len(l.records) < l.most {
+	x.orders = append(x.orders, order)
+	if x.records = append(x.records, r); len(x.records) < x.most {
 		return nil
 	}
-	return l.writeRun()
+	return x.writeRun()
 }
 
-func (l *blockList) writeRun() error {
-	if len(l.records) == 0 {
+func (x *Temporary) writeRun() error {
+	if len(x.records) == 0 {
 		return nil
 	}
-	err := l.runs.Write(func(yield func(key, value []byte) bool) {
+	err := x.runs.Write(func(yield func(key, value []byte) bool) {
 		var key [keySize]byte
-		var value [recordSize - format.IDSize]byte
-		for i := range sorted(l.records, l.orders) {
-			r := &l.records[i]
+		var value [locSize]byte
+		for i := range sorted(x.records, x.orders) {
+			r := &x.records[i]
 			copy(key[:], r.id[:])
-			binary.BigEndian.PutUint32(key[format.IDSize:], l.orders[i])
+			key[format.IDSize] = byte(x.orders[i] >> 32)
+			binary.BigEndian.PutUint32(key[format.IDSize+1:], uint32(x.orders[i]))
 			if !yield(key[:], encodeLoc(&value, r)) {
 				return
 			}
@@ -202,11 +203,11 @@ func (l *blockList) writeRun() error {
 	if err != nil {
 		return fmt.Errorf("write blob index: %w", err)
 	}
-	l.records, l.orders = l.records[:0], l.orders[:0]
+	x.records, x.orders = x.records[:0], x.orders[:0]
 	return nil
 }
 
-func encodeLoc(value *[recordSize - format.IDSize]byte, r *record) []byte {
+func encodeLoc(value *[locSize]byte, r *record) []byte {
 	loc := &r.loc
 	for i, n := range [...]uint32{r.number, loc.Offset, loc.Sealed, loc.Skip, loc.Len} {
 		binary.LittleEndian.PutUint32(value[4*i:], n)
@@ -214,36 +215,38 @@ func encodeLoc(value *[recordSize - format.IDSize]byte, r *record) []byte {
 	return value[:]
 }
 
-func decodeLoc(p []byte) Numbered {
-	n := func(i int) uint32 { return binary.LittleEndian.Uint32(p[4*i:]) }
-	return Numbered{Loc: Loc{Offset: n(1), Sealed: n(2), Skip: n(3), Len: n(4)}, Number: n(0), OK: true}
+// parsePlace decodes what follows the ID in a record.
+func parsePlace(p []byte) Place {
+	n := func(i int) uint32 { return binary.LittleEndian.Uint32(p[1+4*i:]) }
+	return Place{Loc{Offset: n(1), Sealed: n(2), Skip: n(3), Len: n(4)}, n(0), int8(p[0]) + 1}
 }
 
 // merge writes the list, once.
-func (l *blockList) merge() error {
-	l.once.Do(func() {
-		l.queried = true
-		if l.err = l.writeRun(); l.err == nil {
-			l.records, l.orders = nil, nil
-			l.err = l.writeBlocks()
+func (x *Temporary) merge() error {
+	x.once.Do(func() {
+		x.queried = true
+		if x.err = x.writeRun(); x.err == nil {
+			x.records, x.orders = nil, nil
+			x.err = x.writeBlocks()
 		}
 	})
-	return l.err
+	return x.err
 }
 
-// writeBlocks merges the runs into blocks behind them. Of the records of an ID, the first has the lowest order.
-func (l *blockList) writeBlocks() error {
-	m, err := l.runs.Merge()
+// writeBlocks merges the runs into blocks behind them. Of the records of an ID, the first has the lowest rank and, of
+// these, order.
+func (x *Temporary) writeBlocks() error {
+	m, err := x.runs.Merge()
 	if err != nil {
 		return err
 	}
-	l.base = (l.runs.End() + blockSize - 1) / blockSize * blockSize
+	x.base = (x.runs.End() + blockSize - 1) / blockSize * blockSize
 	const atOnce = 64 * blockSize
 	buf := make([]byte, 0, atOnce)
-	at := l.base
+	at := x.base
 	var last format.ID
 	flush := func() error {
-		_, err := l.file.WriteAt(buf, at)
+		_, err := x.file.WriteAt(buf, at)
 		at += int64(len(buf))
 		buf = buf[:0]
 		return err
@@ -256,21 +259,24 @@ func (l *blockList) writeBlocks() error {
 		if !ok {
 			break
 		}
-		if l.count > 0 && bytes.Equal(key[:format.IDSize], last[:]) {
+		if x.count > 0 && bytes.Equal(key[:format.IDSize], last[:]) {
 			continue
 		}
 		copy(last[:], key)
-		if l.count%perBlock == 0 {
+		if x.count%perBlock == 0 {
 			buf = buf[:(len(buf)+blockSize-1)/blockSize*blockSize] // what is left of a block is never read
 			if len(buf) == atOnce {
 				if err := flush(); err != nil {
 					return fmt.Errorf("write blob index: %w", err)
 				}
 			}
-			l.prefixes = append(l.prefixes, prefixOf(key))
+			x.prefixes = append(x.prefixes, prefixOf(key))
 		}
-		buf = append(append(buf, last[:]...), value...)
-		l.count++
+		buf = append(append(buf, key[:format.IDSize+1]...), value...)
+		x.count++
+		if key[format.IDSize] == 0 {
+			x.different++
+		}
 	}
 	if err := flush(); err != nil {
 		return fmt.Errorf("write blob index: %w", err)
@@ -286,16 +292,29 @@ type blockLookup struct {
 	number int // of the block; -1: none
 }
 
-func (l *blockList) lookup(ids []format.ID, out []Numbered) error {
-	if len(out) != len(ids) {
-		return fmt.Errorf("look up %d blobs: space for %d results", len(ids), len(out))
-	}
+// Locate returns the places of blobs, over those in buf.
+func (x *Temporary) Locate(buf []Place, ids []format.ID) ([]Place, error) {
+	out := slices.Grow(buf[:0], len(ids))[:len(ids)]
 	clear(out)
-	if err := l.merge(); err != nil {
+	if err := x.lookup(ids, out); err != nil {
+		return nil, fmt.Errorf("look up blobs: %w", err)
+	}
+	return out, nil
+}
+
+// LocateOne returns the place of one blob.
+func (x *Temporary) LocateOne(id format.ID) (Place, error) {
+	var one [1]Place
+	_, err := x.Locate(one[:], []format.ID{id})
+	return one[0], err
+}
+
+func (x *Temporary) lookup(ids []format.ID, out []Place) error {
+	if err := x.merge(); err != nil {
 		return err
 	}
-	q := l.scratch.Get().(*blockLookup)
-	defer l.scratch.Put(q)
+	q := x.scratch.Get().(*blockLookup)
+	defer x.scratch.Put(q)
 	q.number, q.order = -1, slices.Grow(q.order[:0], len(ids))
 	for i := range ids {
 		q.order = append(q.order, prefixed{prefixOf(ids[i][:]), uint32(i)})
@@ -303,15 +322,15 @@ func (l *blockList) lookup(ids []format.ID, out []Numbered) error {
 	slices.SortFunc(q.order, func(a, b prefixed) int { return cmp.Compare(a.prefix, b.prefix) }) // neighbours share blocks
 	for _, o := range q.order {
 		// The ID is in the last block whose prefix is not greater, or in an earlier one with an equal prefix.
-		b := sort.Search(len(l.prefixes), func(i int) bool { return l.prefixes[i] > o.prefix }) - 1
+		b := sort.Search(len(x.prefixes), func(i int) bool { return x.prefixes[i] > o.prefix }) - 1
 		for ; b >= 0; b-- {
-			if err := l.load(q, b); err != nil {
+			if err := x.load(q, b); err != nil {
 				return err
 			}
-			if out[o.at] = q.find(&ids[o.at]); out[o.at].OK {
+			if out[o.at] = q.find(&ids[o.at]); !out[o.at].Lost() {
 				break
 			}
-			if l.prefixes[b] < o.prefix {
+			if x.prefixes[b] < o.prefix {
 				break
 			}
 		}
@@ -319,43 +338,42 @@ func (l *blockList) lookup(ids []format.ID, out []Numbered) error {
 	return nil
 }
 
-func (l *blockList) each(visit func(id format.ID, number uint32) error) error {
-	if err := l.merge(); err != nil {
-		return err
-	}
+// Each visits each blob once, by ascending ID, with its number. It ends the filling.
+func (x *Temporary) Each(visit func(id format.ID, number uint64) error) error {
+	err := x.merge()
 	q := &blockLookup{number: -1}
-	for b := range l.prefixes {
-		if err := l.load(q, b); err != nil {
-			return err
+	for b := 0; b < len(x.prefixes) && err == nil; b++ {
+		err = x.load(q, b)
+		for i := 0; i < q.n && err == nil; i++ {
+			r := q.block[i*recordSize:][:recordSize]
+			at := parsePlace(r[format.IDSize:])
+			err = visit(format.ID(r[:format.IDSize]), at.Number())
 		}
-		for i := range q.n {
-			id, loc := q.block[i*recordSize:][:format.IDSize], q.block[i*recordSize+format.IDSize:]
-			if err := visit(format.ID(id), decodeLoc(loc).Number); err != nil {
-				return err
-			}
-		}
+	}
+	if err != nil {
+		return fmt.Errorf("read the temporary index: %w", err)
 	}
 	return nil
 }
 
 // load reads a block.
-func (l *blockList) load(q *blockLookup, b int) error {
+func (x *Temporary) load(q *blockLookup, b int) error {
 	if q.number == b {
 		return nil
 	}
-	q.number, q.n = b, min(perBlock, l.count-b*perBlock)
+	q.number, q.n = b, min(perBlock, x.count-b*perBlock)
 	want := q.block[:q.n*recordSize]
-	if n, err := l.file.ReadAt(want, l.base+int64(b)*blockSize); n < len(want) {
+	if n, err := x.file.ReadAt(want, x.base+int64(b)*blockSize); n < len(want) {
 		q.number = -1
 		return fmt.Errorf("read blob index: %w", err)
 	}
 	return nil
 }
 
-func (q *blockLookup) find(id *format.ID) Numbered {
+func (q *blockLookup) find(id *format.ID) Place {
 	at := sort.Search(q.n, func(i int) bool { return bytes.Compare(q.block[i*recordSize:][:format.IDSize], id[:]) >= 0 })
 	if at == q.n || !bytes.Equal(q.block[at*recordSize:][:format.IDSize], id[:]) {
-		return Numbered{}
+		return Place{}
 	}
-	return decodeLoc(q.block[at*recordSize+format.IDSize:][:recordSize-format.IDSize])
+	return parsePlace(q.block[at*recordSize+format.IDSize:][:recordSize-format.IDSize])
 }

@@ -39,15 +39,15 @@ func alike(n uint64) (id format.ID) {
 	return id
 }
 
-// TestLookupIsAMap compares with a map: of several places of an ID the one of the lowest order counts, of equal ones
-// the newest, and what is not there is not found.
+// TestLookupIsAMap compares with a map: of several places of an ID the one of the lowest rank counts, of these that of
+// the lowest order, of equal ones the newest, and what is not there is not found.
 func TestLookupIsAMap(t *testing.T) {
 	for _, of := range []func(uint64) format.ID{random, alike} {
 		for _, n := range []int{0, 1, perBlock, perBlock + 1, 1000, 5000} {
 			rng := rand.New(rand.NewPCG(uint64(n), 1))
-			x := newBlockList(listFile(t))
+			x := newTemporary(listFile(t))
 			x.most = 300
-			want, best := make(map[format.ID]Numbered), make(map[format.ID]uint32)
+			want, best := make(map[format.ID]Place), make(map[format.ID]uint64)
 			for i := range n {
 				if i%50 == 0 {
 					at, err := x.runs.Append([]byte("between"))
@@ -56,11 +56,12 @@ func TestLookupIsAMap(t *testing.T) {
 				}
 				r := record{id: of(rng.Uint64N(uint64(n))), number: rng.Uint32(), loc: Loc{
 					Offset: rng.Uint32(), Sealed: rng.Uint32(), Skip: rng.Uint32(), Len: rng.Uint32()}}
-				order := rng.Uint32N(4)
+				rank := rng.Uint64N(2)
+				order := rank<<32 | rng.Uint64N(4)
 				if had, known := best[r.id]; !known || order <= had {
-					want[r.id], best[r.id] = Numbered{r.loc, r.number, true}, order
+					want[r.id], best[r.id] = Place{r.loc, r.number, int8(rank + 1)}, order
 				}
-				require.NoError(t, x.add(r, order))
+				require.NoError(t, x.put(r, order))
 			}
 			var ids []format.ID
 			for i := range uint64(n) + 500 {
@@ -69,7 +70,7 @@ func TestLookupIsAMap(t *testing.T) {
 			rng.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
 			for len(ids) > 0 {
 				k := 1 + rng.IntN(min(len(ids), 400))
-				out := make([]Numbered, k)
+				out := make([]Place, k)
 				require.NoError(t, x.lookup(ids[:k], out))
 				for i, f := range out {
 					require.Equal(t, want[ids[i]], f)
@@ -78,15 +79,15 @@ func TestLookupIsAMap(t *testing.T) {
 			}
 			require.Equal(t, len(want), x.count)
 			var last *format.ID
-			require.NoError(t, x.each(func(id format.ID, number uint32) error {
+			require.NoError(t, x.Each(func(id format.ID, number uint64) error {
 				require.True(t, last == nil || last.Compare(id) < 0)
-				require.Equal(t, want[id].Number, number)
+				require.EqualValues(t, want[id].number, number)
 				delete(want, id)
 				last = &id
 				return nil
 			}))
 			require.Empty(t, want)
-			require.ErrorIs(t, x.add(record{}, 0), errFull)
+			require.ErrorIs(t, x.put(record{}, 0), errFull)
 		}
 	}
 }
@@ -117,17 +118,17 @@ func (c *counted) WriteAt(p []byte, off int64) (int, error) {
 // TestALookupReadsABlock: one page for each blob at most, and one for all that lie together.
 func TestALookupReadsABlock(t *testing.T) {
 	f := &counted{File: listFile(t)}
-	x := newBlockList(f)
+	x := newTemporary(f)
 	const n = 100 * perBlock
 	for i := range uint64(n) {
-		require.NoError(t, x.add(record{id: random(i)}, 0))
+		require.NoError(t, x.put(record{id: random(i)}, 0))
 	}
-	out := make([]Numbered, n)
+	out := make([]Place, n)
 	require.NoError(t, x.lookup([]format.ID{random(0)}, out[:1]))
 	f.reads = 0
 	for i := range uint64(n) {
 		require.NoError(t, x.lookup([]format.ID{random(i)}, out[:1]))
-		require.True(t, out[0].OK)
+		require.False(t, out[0].Lost())
 	}
 	require.Equal(t, n, f.reads)
 	var ids []format.ID
@@ -150,15 +151,15 @@ func TestALookupReadsABlock(t *testing.T) {
 func TestMemoryOfATemporary(t *testing.T) {
 	const n = 300_000
 	before := heap()
-	x := newBlockList(listFile(t))
+	x := newTemporary(listFile(t))
 	var id format.ID
 	for i := range uint64(n) {
 		binary.BigEndian.PutUint64(id[:], i*0x9E3779B97F4A7C15)
-		require.NoError(t, x.add(record{id: id}, 0))
+		require.NoError(t, x.put(record{id: id}, 0))
 	}
-	out := make([]Numbered, 1)
+	out := make([]Place, 1)
 	require.NoError(t, x.lookup([]format.ID{id}, out))
-	require.True(t, out[0].OK)
+	require.False(t, out[0].Lost())
 	taken := float64(heap()-before) / n
 	t.Logf("%.2f bytes for a blob, %.0f in the file", taken, float64(x.base+int64(n)*blockSize/perBlock)/n)
 	require.Less(t, taken, 0.5)
@@ -176,12 +177,12 @@ func heap() int64 {
 // TestErrorsOfTheFile: neither a full disk nor a file that cannot be read is taken for a missing blob.
 func TestErrorsOfTheFile(t *testing.T) {
 	broken := errors.New("broken")
-	out := make([]Numbered, 1)
-	fill := func(f *counted) *blockList {
-		x := newBlockList(f)
+	out := make([]Place, 1)
+	fill := func(f *counted) *Temporary {
+		x := newTemporary(f)
 		x.most = 10
 		for i := range uint64(25) {
-			require.NoError(t, x.add(record{id: random(i)}, 0))
+			require.NoError(t, x.put(record{id: random(i)}, 0))
 		}
 		return x
 	}
@@ -197,18 +198,16 @@ func TestErrorsOfTheFile(t *testing.T) {
 	f = &counted{File: listFile(t)}
 	x = fill(f)
 	require.NoError(t, x.lookup([]format.ID{random(1)}, out))
-	require.True(t, out[0].OK)
+	require.False(t, out[0].Lost())
 	f.failing = broken
 	require.ErrorIs(t, x.lookup([]format.ID{random(1)}, out), broken)
 	f.failing = nil
 	require.NoError(t, f.Truncate(x.base+100))
 	require.ErrorIs(t, x.lookup([]format.ID{random(1)}, out), io.EOF)
-
-	require.Error(t, x.lookup([]format.ID{random(1)}, nil))
 }
 
 func TestRecordsKeepTheirBytes(t *testing.T) {
-	var value [recordSize - format.IDSize]byte
+	var value [locSize]byte
 	r := record{number: 1, loc: Loc{Offset: 2, Sealed: 1<<32 - 1, Skip: 4, Len: 5}}
-	require.Equal(t, Numbered{r.loc, 1, true}, decodeLoc(encodeLoc(&value, &r)))
+	require.Equal(t, Place{r.loc, 1, 4}, parsePlace(append([]byte{3}, encodeLoc(&value, &r)...)))
 }

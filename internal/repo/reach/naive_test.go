@@ -152,7 +152,7 @@ type collector struct {
 	n  *naive // loads pages
 }
 
-func (c collector) Load(_ context.Context, id format.ID, at *reach.Place) ([]byte, error) {
+func (c collector) Load(_ context.Context, id format.ID, at *blobindex.Place) ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.needed[id] = true
@@ -168,7 +168,7 @@ func (c collector) Load(_ context.Context, id format.ID, at *reach.Place) ([]byt
 	return p, nil
 }
 
-func (c collector) Chunks(chunks []tree.Chunk, at []reach.Place) error {
+func (c collector) Chunks(chunks []tree.Chunk, at []blobindex.Place) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range chunks {
@@ -292,9 +292,10 @@ func TestWalkAgreesWithANaiveWalk(t *testing.T) {
 			want.dir(t, id)
 		}
 		dir := t.TempDir()
-		x := reach.NewIndex(func() (*blobindex.Temporary, error) { return r.TempIndex(dir) }, 3)
+		x, err := r.TempIndex(dir)
+		require.NoError(t, err)
 		for i := range packs {
-			_, err := x.Add(rng.IntN(3), packs[i:i+1])
+			_, err := x.Add(rng.IntN(3), 0, &packs[i])
 			require.NoError(t, err)
 		}
 		got, mu := newOutcome(), &sync.Mutex{}

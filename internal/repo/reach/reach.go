@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -29,9 +30,9 @@ const chunkBatch = 16 << 10
 // Visitor decides what happens with what a worker reaches. Each worker has its own. An error ends the walk.
 type Visitor interface {
 	// Load returns the bytes of a page of a directory or of a chunk list.
-	Load(ctx context.Context, id format.ID, at *Place) ([]byte, error)
+	Load(ctx context.Context, id format.ID, at *index.Place) ([]byte, error)
 	// Chunks receives chunks of files and their places. The chunks are sorted by ID.
-	Chunks(chunks []tree.Chunk, at []Place) error
+	Chunks(chunks []tree.Chunk, at []index.Place) error
 	// Damaged receives the directory or chunk list that cannot be followed, and why: an error of Load, of the decoder,
 	// or ErrSize. If it returns nil, the worker goes on with the pages that can be read.
 	Damaged(ctx context.Context, id format.ID, err error) error
@@ -43,7 +44,7 @@ type Visitor interface {
 
 // Walk is one walk over snapshots.
 type Walk struct {
-	Index   *Index
+	Index   *index.Temporary
 	Workers int
 	Role    string // of the workers in the ledger
 	Ledger  *report.Ledger
@@ -58,7 +59,7 @@ type Walk struct {
 // dir is a directory that waits in the queue. Its place was looked up when it was met.
 type dir struct {
 	id format.ID
-	at Place
+	at index.Place
 }
 
 // Run follows trees, the last one first, to all their blobs.
@@ -92,7 +93,7 @@ func (w *Walk) Run(ctx context.Context, roots []format.ID) error {
 }
 
 // first reports whether a directory or chunk list is met for the first time.
-func (w *Walk) first(id format.ID, at *Place) bool {
+func (w *Walk) first(id format.ID, at *index.Place) bool {
 	if !at.Lost() {
 		return w.visited.Add(at.Number())
 	}
@@ -107,9 +108,9 @@ func (w *Walk) first(id format.ID, at *Place) bool {
 type worker struct {
 	*Walk
 	visitor Visitor
-	query   Query
-	root    dir  // directory or chunk list that is read now
-	damaged bool // something in this directory
+	places  []index.Place // of the last lookup
+	root    dir           // directory or chunk list that is read now
+	damaged bool          // something in this directory
 	dirs    []format.ID
 	fresh   []dir
 	chunks  []tree.Chunk // to be looked up
@@ -118,7 +119,7 @@ type worker struct {
 
 // push queues those directories that were not met before.
 func (w *worker) push(ids []format.ID) error {
-	places, err := w.Index.Locate(&w.query, ids)
+	places, err := w.locate(ids)
 	if err != nil {
 		return err
 	}
@@ -133,11 +134,17 @@ func (w *worker) push(ids []format.ID) error {
 	return nil
 }
 
+// locate returns the places of blobs, valid until the next call.
+func (w *worker) locate(ids []format.ID) (_ []index.Place, err error) {
+	w.places, err = w.Index.Locate(w.places, ids)
+	return w.places, err
+}
+
 func (w *worker) load(ctx context.Context, id format.ID) ([]byte, error) {
 	if id == w.root.id {
 		return w.visitor.Load(ctx, id, &w.root.at)
 	}
-	at, err := w.Index.LocateOne(&w.query, id)
+	at, err := w.Index.LocateOne(id)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +218,7 @@ func (w *worker) node(ctx context.Context, n *tree.Node) error {
 // list visits the chunk list of a large file.
 func (w *worker) list(ctx context.Context, n *tree.Node) error {
 	id := n.Content.List
-	at, err := w.Index.LocateOne(&w.query, id)
+	at, err := w.Index.LocateOne(id)
 	if err != nil || !w.first(id, &at) {
 		return err
 	}
@@ -274,7 +281,7 @@ func (w *worker) lookUp() error {
 	for i := range w.chunks {
 		w.ids = append(w.ids, w.chunks[i].ID)
 	}
-	places, err := w.Index.Locate(&w.query, w.ids)
+	places, err := w.locate(w.ids)
 	if err == nil {
 		err = w.visitor.Chunks(w.chunks, places)
 	}
