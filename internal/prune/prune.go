@@ -67,7 +67,7 @@ type pruner struct {
 func once(ctx context.Context, r *repo.Repository, opt Options, in *round) (res *Result, begun bool, err error) {
 	opt.Session.DryRun, opt.Session.Task = opt.DryRun, session.PruneTask
 	if in.tight {
-		opt.Session.Announce = func(string) {} // no file in the cache folder, which may be on the same disk
+		opt.Session.NoLock = true // the cache folder may be on the same disk
 	}
 	p := &pruner{
 		r: r, opt: opt, reader: segmentReader(r), round: in,

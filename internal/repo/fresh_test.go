@@ -52,7 +52,7 @@ func knownIn(t *testing.T, st store.Store, dir string, data [][]byte) (id format
 func misled(t *testing.T, st store.Store, folder string, change func(*index.Segment)) {
 	t.Helper()
 	r := fresh(t, st)
-	c := blobindex.NewCache(blobindex.CacheOptions{Dir: folder, Repo: r.Config().ID})
+	c := blobindex.NewCache(blobindex.Options{Dir: folder, Repo: r.Config().ID})
 	require.NoError(t, c.Refresh())
 	require.NoError(t, c.Spoiled())
 	for id, seg := range segments(t, r) {

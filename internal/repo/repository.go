@@ -207,8 +207,8 @@ func newRepository(ctx context.Context, st store.Store, conf *config.Config, key
 	if dir != "" {
 		dir = filepath.Join(dir, conf.ID.String())
 	}
-	r.index = index.New(st, key.keys, conf.ID, index.Options{
-		Dir: dir, Private: opt.Cache.Temporary, MemoryBlobs: opt.Cache.MemoryBlobs, Notify: opt.Notify,
+	r.index = index.New(st, key.keys, index.Options{
+		Repo: conf.ID, Dir: dir, Private: opt.Cache.Temporary, MemoryBlobs: opt.Cache.MemoryBlobs, Notify: opt.Notify,
 		First: r.FirstCacheReport, IO: cacheIO,
 	})
 	if dir != "" && !opt.Cache.Temporary {

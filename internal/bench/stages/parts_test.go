@@ -113,7 +113,7 @@ func BenchmarkDedup(b *testing.B) {
 	gate := newGate("cache")
 	door := localfs.IOContext{Pass: pass(gate)}
 	open := func() *blobindex.Cache {
-		c := blobindex.NewCache(blobindex.CacheOptions{Dir: b.TempDir(), Repo: [16]byte{1},
+		c := blobindex.NewCache(blobindex.Options{Dir: b.TempDir(), Repo: [16]byte{1},
 			IO: func(string) localfs.IOContext { return door }})
 		b.Cleanup(c.Close)
 		return c

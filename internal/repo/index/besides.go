@@ -68,7 +68,7 @@ func (x *Index) makeBesides(ctx context.Context, pack format.ID) error {
 	b.without = without
 	opt := x.opt
 	opt.Private, opt.Notify = true, func(string) {}
-	b.index, b.strays = New(x.st, x.keys, x.repo, opt), New(x.st, x.keys, x.repo, opt)
+	b.index, b.strays = New(x.st, x.keys, opt), New(x.st, x.keys, opt)
 	b.index.presentOnly, b.index.without = true, without
 	if err := b.read(ctx); err != nil {
 		b.close()

@@ -16,23 +16,6 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 )
 
-// CacheOptions configure a Cache.
-type CacheOptions struct {
-	Dir     string   // of this repository; "": none
-	Private bool     // nothing outlives the process
-	Repo    [16]byte // ID of the repository
-	// IO returns the I/O context of a folder; nil: all I/O is admitted.
-	IO func(dir string) localfs.IOContext
-	// MemoryBlobs bounds the cache where no disk takes it; 0: the constant MemoryBlobs.
-	MemoryBlobs int
-	// Batch is how many blobs are gathered in memory for a run; 0: 64 Ki.
-	Batch int
-	// Notify receives notes for the user that are not errors; may be nil.
-	Notify func(text string)
-	// First reports whether nothing else has reported that the cache folder cannot be used; nil: always.
-	First func() bool
-}
-
 // Cache is the hash cache as one process sees it: which pack holds each blob. It is safe for concurrent use.
 //
 //	memory     the newest segments; full, or at the end, it becomes a run
@@ -46,7 +29,7 @@ type CacheOptions struct {
 // When a run cannot be read, it and all that is newer is dropped, since of two places of a blob the one merged last
 // counts. ErrLost then asks the caller to merge the segments again that Segments does not name.
 type Cache struct {
-	opt     CacheOptions
+	opt     Options
 	shared  folder
 	mapping cachefile.Mapping
 
@@ -94,7 +77,7 @@ func (c *Cache) io(dir string) (d localfs.IOContext) {
 }
 
 // NewCache returns a cache. Nothing is opened or read yet.
-func NewCache(opt CacheOptions) *Cache {
+func NewCache(opt Options) *Cache {
 	if opt.Notify == nil {
 		opt.Notify = func(string) {}
 	}

@@ -14,7 +14,7 @@ import (
 
 func newCache(t testing.TB, dir string, batch int) *Cache {
 	t.Helper()
-	c := NewCache(CacheOptions{Dir: dir, Repo: repo, Batch: batch, Notify: func(text string) { t.Log(text) }})
+	c := NewCache(Options{Dir: dir, Repo: repo, Batch: batch, Notify: func(text string) { t.Log(text) }})
 	t.Cleanup(c.Close)
 	return c
 }
@@ -46,7 +46,7 @@ func TestAgainstModel(t *testing.T) {
 // A run without a name is as good: nothing of it is left.
 func TestPrivateCacheLeavesNothing(t *testing.T) {
 	dir, m := t.TempDir(), newModel()
-	c := NewCache(CacheOptions{Dir: dir, Private: true, Repo: repo, Batch: 500})
+	c := NewCache(Options{Dir: dir, Private: true, Repo: repo, Batch: 500})
 	r := rand.New(rand.NewPCG(3, 1))
 	for range 60 {
 		m.merge(t, c, r.Perm(5000)[:r.IntN(400)])
@@ -164,7 +164,7 @@ func TestLookupsBesideMerges(t *testing.T) {
 func TestMemoryIsBounded(t *testing.T) {
 	t.Setenv("TMPDIR", "/proc/none")
 	var noted []string
-	c := NewCache(CacheOptions{Dir: "/proc/nothing", Repo: repo, MemoryBlobs: 100, Batch: 10,
+	c := NewCache(Options{Dir: "/proc/nothing", Repo: repo, MemoryBlobs: 100, Batch: 10,
 		Notify: func(text string) { noted = append(noted, text) }})
 	defer c.Close()
 	for i := range 30 {

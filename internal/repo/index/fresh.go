@@ -154,7 +154,7 @@ func (x *Index) makeFresh(ctx context.Context) error {
 	x.note("the local cache does not lead to everything that is asked for; reading the index of the repository again")
 	opt := x.opt
 	opt.Private = true
-	fresh := New(x.st, x.keys, x.repo, opt)
+	fresh := New(x.st, x.keys, opt)
 	fresh.presentOnly = true
 	if err := fresh.SyncLocal(ctx); err != nil {
 		fresh.Close()

@@ -24,8 +24,9 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 )
 
-// Options configure the cache of an Index.
+// Options configure an Index and its Cache.
 type Options struct {
+	Repo [16]byte // ID of the repository
 	// Dir is the folder of the cache of this repository. It is created when it is needed.
 	Dir string
 	// Private makes a temporary cache for this run. It is implied if Dir is empty.
@@ -34,6 +35,8 @@ type Options struct {
 	IO func(dir string) localfs.IOContext
 	// MemoryBlobs bounds an index in memory, where no disk takes it; 0: the constant MemoryBlobs.
 	MemoryBlobs int
+	// Batch is how many blobs are gathered in memory for a run; 0: 64 Ki.
+	Batch int
 	// Notify receives notes for the user that are not errors; may be nil.
 	Notify func(text string)
 	// First reports whether nothing else has reported that the cache folder cannot be used; nil: always.
@@ -44,7 +47,6 @@ type Options struct {
 type Index struct {
 	st   store.Store
 	keys *seal.Keys
-	repo [16]byte
 	opt  Options
 
 	closing      sync.Once
@@ -66,21 +68,10 @@ type Index struct {
 	besides     besides
 }
 
-// New returns the index of the repository repo in st. Nothing is opened or read yet.
-func New(st store.Store, keys *seal.Keys, repo [16]byte, opt Options) *Index {
-	if opt.Notify == nil {
-		opt.Notify = func(string) {}
-	}
-	x := &Index{st: st, keys: keys, repo: repo, opt: opt}
-	x.cache = x.newCache(opt.Private)
-	return x
-}
-
-func (x *Index) newCache(private bool) *Cache {
-	return NewCache(CacheOptions{
-		Dir: x.opt.Dir, Private: private, Repo: x.repo, IO: x.opt.IO, MemoryBlobs: x.opt.MemoryBlobs, Notify: x.opt.Notify,
-		First: x.opt.First,
-	})
+// New returns the index of the repository in st. Nothing is opened or read yet.
+func New(st store.Store, keys *seal.Keys, opt Options) *Index {
+	cache := NewCache(opt)
+	return &Index{st: st, keys: keys, opt: cache.opt, cache: cache}
 }
 
 // Open opens the cache without reading the target.
@@ -126,9 +117,7 @@ func (x *Index) Packs(yield func(PackInfo) error) error {
 // are rebuilt from the packs.
 func (x *Index) Sync(ctx context.Context) error { return x.sync(ctx, mayDrop) }
 
-// SyncMarked is Sync for a writer that has read the marks. It reads segments again that they name as damaged. In a dry
-// run it writes nothing to the target.
-func (x *Index) SyncMarked(ctx context.Context, marked map[format.ID]struct{}, dry bool) error {
+func (x *Index) syncMarked(ctx context.Context, marked map[format.ID]struct{}, dry bool) error {
 	x.syncMu.Lock()
 	defer x.syncMu.Unlock()
 	x.doubted = marked
@@ -257,9 +246,9 @@ func (x *Index) SetUnfinished(on bool) {
 	})
 }
 
-// Adopt puts packs that no segment names into the index, if the last session on this machine was killed while it stored
+// adopt puts packs that no segment names into the index, if the last session on this machine was killed while it stored
 // packs. Otherwise their content would be sent again. The caller has a lease.
-func (x *Index) Adopt(ctx context.Context) error {
+func (x *Index) adopt(ctx context.Context) error {
 	if x.opt.Dir == "" || x.opt.Private {
 		return nil
 	}

@@ -11,22 +11,51 @@ import (
 // Live is the index of a writer: a query that finds a part of the cache lost waits until that was read again. It is
 // safe for concurrent use.
 type Live struct {
-	ctx context.Context // of the writer; a context per query would have to be passed millions of times
-	x   *Index
+	*Index
+	ctx   context.Context // of the writer; a context per query would have to be passed millions of times
+	added *Cache          // of a dry run: what it would have added; it lies in a file, as memory must not grow with it
 }
 
 // Live returns the index for queries until ctx ends.
-func (x *Index) Live(ctx context.Context) Live { return Live{ctx, x} }
+func (x *Index) Live(ctx context.Context) Live { return Live{Index: x, ctx: ctx} }
+
+// Writer is Live for one writer, which calls the function in the end. What a dry run merges stays with it.
+func (x *Index) Writer(ctx context.Context, dry bool) (l Live, end func()) {
+	if l = x.Live(ctx); !dry {
+		return l, func() {}
+	}
+	opt := x.opt
+	opt.Private = true
+	l.added = NewCache(opt)
+	return l, l.added.Close
+}
+
+// Sync updates the index for a writer that has read the marks. It reads segments again that they name as damaged. With
+// adopt it also puts packs into the index that a killed session has left. In a dry run it writes nothing to the target.
+func (l Live) Sync(ctx context.Context, marked map[format.ID]struct{}, adopt bool) error {
+	err := l.syncMarked(ctx, marked, l.added != nil)
+	if err == nil && adopt {
+		err = l.adopt(ctx)
+	}
+	return err
+}
 
 // Lookup fills out, which must be as long as ids.
 func (l Live) Lookup(ids []format.ID, out []Found) error {
-	return l.retry(func() error { return l.x.cache.Lookup(ids, out) })
+	err := l.retry(func() error { return l.cache.Lookup(ids, out) })
+	if err != nil || l.added == nil {
+		return err
+	}
+	return l.forgetting(func() error { _, err := LookupRest(l.added, ids, out); return err })
 }
 
 // Merge adds the content of a segment.
 func (l Live) Merge(id format.ID, seg *index.Segment) error {
-	err := l.retry(func() error { return l.x.cache.Merge(id, seg) })
-	l.x.noteFull()
+	if l.added != nil {
+		return l.forgetting(func() error { return l.added.Merge(id, seg) })
+	}
+	err := l.retry(func() error { return l.cache.Merge(id, seg) })
+	l.noteFull()
 	return err
 }
 
@@ -37,9 +66,20 @@ func (l Live) retry(query func() error) error {
 		if !errors.Is(err, ErrLost) {
 			return err
 		}
-		if err := l.x.refill(l.ctx); err != nil {
+		if err := l.refill(l.ctx); err != nil {
 			return err
 		}
+	}
+}
+
+// forgetting repeats a query of a dry run. What a damaged part held is forgotten.
+func (l Live) forgetting(query func() error) error {
+	for {
+		err := query()
+		if !errors.Is(err, ErrLost) {
+			return err
+		}
+		l.added.Restored(l.added.Losses())
 	}
 }
 
@@ -47,35 +87,6 @@ func (l Live) retry(query func() error) error {
 func (x *Index) noteFull() {
 	if x.cache.Full() && !x.fullReported.Swap(true) {
 		x.note("there is no disk space for the index of this repository, and memory holds %d blobs: data beyond those "+
-			"is stored again", x.cache.opt.MemoryBlobs)
-	}
-}
-
-// Private is an empty index for one caller, which closes it. What a damaged part held is forgotten.
-type Private struct{ cache *Cache }
-
-// Private creates a Private.
-func (x *Index) Private() Private { return Private{x.newCache(true)} }
-
-// Lookup fills out, which must be as long as ids.
-func (p Private) Lookup(ids []format.ID, out []Found) error {
-	return p.retry(func() error { return p.cache.Lookup(ids, out) })
-}
-
-// Merge adds the content of a segment.
-func (p Private) Merge(id format.ID, seg *index.Segment) error {
-	return p.retry(func() error { return p.cache.Merge(id, seg) })
-}
-
-// Close releases the cache.
-func (p Private) Close() { p.cache.Close() }
-
-func (p Private) retry(query func() error) error {
-	for {
-		err := query()
-		if !errors.Is(err, ErrLost) {
-			return err
-		}
-		p.cache.Restored(p.cache.Losses())
+			"is stored again", x.opt.MemoryBlobs)
 	}
 }

@@ -122,7 +122,7 @@ func TestHelperWriter(t *testing.T) {
 	require.NoError(t, err)
 	left := new(atomic.Int64)
 	left.Store(int64(kill))
-	c := NewCache(CacheOptions{Dir: args[0], Repo: repo, Batch: 300, IO: func(string) localfs.IOContext {
+	c := NewCache(Options{Dir: args[0], Repo: repo, Batch: 300, IO: func(string) localfs.IOContext {
 		return localfs.IOContext{Ctx: deadly{context.Background(), left}}
 	}})
 	has, err := c.Segments()
@@ -311,7 +311,7 @@ func TestDamageOfEachRange(t *testing.T) {
 				require.NoError(t, os.WriteFile(filepath.Join(dir, runsFolder, other), data, 0o600))
 			}
 			what := fmt.Sprintf("run %d, byte %d", which, at)
-			c := NewCache(CacheOptions{Dir: dir, Repo: repo, Batch: 1500})
+			c := NewCache(Options{Dir: dir, Repo: repo, Batch: 1500})
 			has, err := c.Segments()
 			if err != nil {
 				require.ErrorIs(t, err, ErrLost, what)
@@ -324,7 +324,7 @@ func TestDamageOfEachRange(t *testing.T) {
 			}
 			mend(t, c)
 			c.Close()
-			c = NewCache(CacheOptions{Dir: dir, Repo: repo})
+			c = NewCache(Options{Dir: dir, Repo: repo})
 			has, err = c.Segments()
 			require.NoError(t, err, what)
 			require.Len(t, has, writerSegments, what)
@@ -374,7 +374,7 @@ func TestOldCacheIsRemoved(t *testing.T) {
 	require.NoError(t, os.WriteFile(old, []byte("old"), 0o600))
 	var noted []string
 	open := func() {
-		c := NewCache(CacheOptions{Dir: dir, Repo: repo, Notify: func(text string) { noted = append(noted, text) }})
+		c := NewCache(Options{Dir: dir, Repo: repo, Notify: func(text string) { noted = append(noted, text) }})
 		require.NoError(t, c.Refresh())
 		c.Close()
 	}

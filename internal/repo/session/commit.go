@@ -82,9 +82,12 @@ func (g *segment) takeSince(before time.Time) []index.Pack {
 	return g.drain()
 }
 
-// begins calls Target.Unfinished before the first pack of the session is stored.
+// begins is called before a pack is stored.
 func (s *Session) begins() {
-	if s.to.Unfinished != nil && !s.opt.DryRun && s.opt.Task != PruneTask {
-		s.unfinishedOnce.Do(s.to.Unfinished)
+	if !s.opt.DryRun && s.opt.Task != PruneTask {
+		s.unfinishedOnce.Do(func() {
+			s.unfinished = true
+			s.to.Index.SetUnfinished(true)
+		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/repo/writerlock"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/lease"
@@ -29,7 +30,7 @@ const statsAtOnce = 4
 func (s *Session) LostPacks(ctx context.Context) ([]format.ID, error) {
 	var named []index.PackInfo
 	expected := maps.Clone(s.toRemove)
-	err := s.to.Packs(func(p index.PackInfo) error {
+	err := s.to.Index.Packs(func(p index.PackInfo) error {
 		expected[p.ID] = struct{}{}
 		s.checkedMu.Lock()
 		defer s.checkedMu.Unlock()
@@ -93,7 +94,7 @@ func (s *Session) LostPacks(ctx context.Context) ([]format.ID, error) {
 // running writer has not named its packs yet, and a running prune is about to remove some; then a later session does
 // it.
 func (s *Session) putBack(ctx context.Context) error {
-	if s.to.PutBack == nil || s.opt.DryRun {
+	if s.opt.DryRun {
 		return nil
 	}
 	others, gone, err := s.readLeases(ctx, nil)
@@ -101,12 +102,11 @@ func (s *Session) putBack(ctx context.Context) error {
 		return err
 	}
 	for i := range others {
-		ended := s.to.Killed != nil && s.to.Killed(lease.WriterOf(others[i].Name.ID))
-		if others[i].Alive && !ended {
+		if others[i].Alive && !writerlock.Ended(s.to.Folder, lease.WriterOf(others[i].Name.ID)) {
 			return nil
 		}
 	}
-	if err := s.to.PutBack(ctx); err != nil && !errors.Is(err, marks.ErrDamaged) {
+	if err := s.to.Index.PutBack(ctx); err != nil && !errors.Is(err, marks.ErrDamaged) {
 		return err
 	}
 	return nil // beside a mark that cannot be read it is not known which packs are about to be removed

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/repo/writerlock"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/lease"
@@ -22,12 +23,13 @@ import (
 // time with the clock of the target, and so does the writer: local clocks may miss that the process was stopped or the
 // machine suspended for longer than the lease lasts.
 type writerLease struct {
-	st       store.Store
-	keys     *seal.Keys
-	now      func() time.Time
-	announce func(lease string) // may be nil
-	stop     context.CancelFunc
-	done     chan struct{}
+	st     store.Store
+	keys   *seal.Keys
+	now    func() time.Time
+	folder string           // in which a file is locked, so that other runs of this machine notice its end; "": none
+	lock   *writerlock.Lock // of that file
+	stop   context.CancelFunc
+	done   chan struct{}
 
 	began time.Time // by the clock of the target
 
@@ -50,9 +52,12 @@ type removed struct {
 	absent int          // removed by another program
 }
 
-func newLease(st store.Store, keys *seal.Keys, opt Options) *writerLease {
+func newLease(st store.Store, to Target, opt Options) *writerLease {
+	if opt.NoLock {
+		to.Folder = ""
+	}
 	return &writerLease{
-		st: st, keys: keys, now: opt.Tuning.Now, announce: opt.Announce,
+		st: st, keys: to.Keys, now: opt.Tuning.Now, folder: to.Folder,
 		record: lease.Lease{Host: opt.Host, PID: uint32(os.Getpid()), Task: opt.Task},
 	}
 }
@@ -64,9 +69,7 @@ func (l *writerLease) start(ctx context.Context) error {
 		return err
 	}
 	l.record.ID = id
-	if l.announce != nil {
-		l.announce(l.record.ID.String())
-	}
+	l.lock = writerlock.Take(l.folder, l.record.ID.String())
 	l.record.Started = l.now().Unix()
 	l.name = store.Name{Kind: store.Lease, ID: l.record.Name()} // also after an error: the file may exist
 	l.began, err = l.put(ctx, l.name)
@@ -335,6 +338,7 @@ func (l *writerLease) end(ctx context.Context) error {
 	for _, name := range l.older {
 		_ = store.Discard(ctx, l.st, name) // what stays expires
 	}
+	l.lock.Release(err == nil)
 	return err
 }
 
@@ -407,7 +411,7 @@ func (s *Session) recheck(ctx context.Context) error {
 		return fmt.Errorf("read marks: %w", err)
 	}
 	missing := make(map[format.ID]struct{})
-	err = s.to.Packs(func(p index.PackInfo) error {
+	err = s.to.Index.Packs(func(p index.PackInfo) error {
 		id := p.ID
 		if _, before := s.doomed[id]; before {
 			return nil

@@ -34,10 +34,9 @@ type Holder struct {
 	Host string // shown to users as the machine that is writing
 	Task string // name of the task, if only one writer may run it at a time
 
-	// Announce receives the name of the lease before the lease is put. nil: the repository locks a file of that name in
-	// the cache folder, so that other runs of this machine notice at once when this one ends.
-	Announce func(lease string)
-	Packs    bool // LostPacks will be called: the packs are listed when the session begins
+	// NoLock locks no file in the cache folder, by which other runs of this machine notice at once when this one ends.
+	NoLock bool
+	Packs  bool // LostPacks will be called: the packs are listed when the session begins
 }
 
 // Tuning holds sizes and intervals that only tests and experiments change. Zero values mean the defaults.

@@ -22,6 +22,7 @@ import (
 	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/repo/snapcache"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/tune"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -36,6 +37,17 @@ import (
 type Index interface {
 	Lookup(ids []format.ID, out []blobindex.Found) error
 	Merge(id format.ID, seg *index.Segment) error
+	// Sync updates the index. It is called after the lease is stored, so that no pack that the index names can be
+	// removed from then on. marked are the files that marks name: also index segments, if they are damaged. With adopt
+	// it looks for packs of a killed session.
+	Sync(ctx context.Context, marked map[format.ID]struct{}, adopt bool) error
+	// Packs yields every pack the index names.
+	Packs(yield func(blobindex.PackInfo) error) error
+	// SetUnfinished is called before the first pack is stored, and with false when a session has ended well. If the
+	// process is killed in between, the next session on this machine looks for packs that no index segment names.
+	SetUnfinished(on bool)
+	// PutBack writes index segments for packs that no segment names.
+	PutBack(ctx context.Context) error
 }
 
 // Target is what a session writes to.
@@ -43,26 +55,11 @@ type Target struct {
 	Store store.Store
 	Keys  *seal.Keys
 	Index Index
-	// Sync updates Index. It is called after the lease is stored, so that no pack that the index names can be removed
-	// from then on. marked are the files that marks name: also index segments, if they are damaged.
-	Sync func(ctx context.Context, marked map[format.ID]struct{}) error
-	// Packs yields every pack the index names.
-	Packs func(yield func(blobindex.PackInfo) error) error
 	// Trees receives every pack of trees that is on the target and verified, so that this machine can keep a copy for
 	// the next run. data is not valid afterwards. It may be nil, and is called from several goroutines.
-	Trees func(id format.ID, data []byte, frames []pack.Frame)
-	// Unfinished is called before the first pack is stored. If the process is killed later, the next session on this
-	// machine can search for packs that no index segment names. It may be nil.
-	Unfinished func()
-	// PutBack writes index segments for packs that no segment names. It may be nil.
-	PutBack func(context.Context) error
-	// Killed reports whether a writer of this machine has ended, by the first part of the name of its lease; nil:
-	// unknown.
-	Killed func(writer string) bool
-	// Published is called with the file of a snapshot after it was published. It may be nil.
-	Published func(id format.ID, sealed []byte)
-	// Ended is called after the lease was removed. It may be nil.
-	Ended func()
+	Trees  func(id format.ID, data []byte, frames []pack.Frame)
+	Folder string          // of the caches of the repository; "": there is none
+	Copies snapcache.Cache // of the snapshots
 }
 
 // Session is a running writer. Its methods are safe for concurrent use, and so are its FrameWriters.
@@ -96,7 +93,8 @@ type Session struct {
 	totals         totals
 	named          atomic.Int64 // packs of the index; -1: unknown
 	files          storedFiles
-	unfinishedOnce sync.Once // Target.Unfinished was called
+	unfinishedOnce sync.Once // before the first pack is stored
+	unfinished     bool      // a pack is about to be stored, or was
 
 	committing sync.Mutex // held while a segment is written that is no upload's
 }
@@ -114,6 +112,9 @@ func Run(ctx context.Context, to Target, opt Options, fn func(context.Context, *
 	defer func() {
 		if endErr := s.end(err); err == nil {
 			err = endErr
+		}
+		if err == nil && s.unfinished {
+			to.Index.SetUnfinished(false)
 		}
 	}()
 	if err := s.begin(); err != nil {
@@ -137,7 +138,7 @@ func newSession(ctx context.Context, cancel context.CancelCauseFunc, to Target, 
 		s.st = discard{to.Store}
 		s.opt.Verify = VerifyOff
 	}
-	s.lease = newLease(s.st, to.Keys, s.opt)
+	s.lease = newLease(s.st, to, s.opt)
 	data, trees := bufferCounts(opt)
 	s.packers[0] = newPacker(s, pack.Data, opt.Tuning.DataPack, data)
 	s.packers[1] = newPacker(s, pack.Trees, opt.Tuning.TreePack, trees)
@@ -184,7 +185,8 @@ func (s *Session) begin() error {
 		return err
 	}
 	s.listPacks()
-	if err := s.to.Sync(s.early.In(s.ctx, store.Index), maps.Clone(s.doomed)); err != nil {
+	adopt := !s.opt.DryRun && s.opt.Task != PruneTask
+	if err := s.to.Index.Sync(s.early.In(s.ctx, store.Index), maps.Clone(s.doomed), adopt); err != nil {
 		return fmt.Errorf("bring the index up to date: %w", err)
 	}
 	return nil
@@ -247,8 +249,6 @@ func (s *Session) end(failed error) error {
 	}
 	if leaseErr := s.lease.end(ctx); leaseErr != nil {
 		s.opt.Observer.Note(fmt.Sprintf("the lease of this run stays until it expires: %v", leaseErr))
-	} else if s.to.Ended != nil {
-		s.to.Ended()
 	}
 	return err
 }
@@ -435,9 +435,13 @@ func (s *Session) save(ctx context.Context, sn *snapshot.Snapshot, last bool) (f
 		return format.ID{}, s.fail(fmt.Errorf("save snapshot: %w", err))
 	}
 	s.stored(store.Snapshot, len(data), start)
-	if s.to.Published != nil && !s.opt.DryRun {
-		s.to.Published(id, data)
+	if s.opt.DryRun {
+		return id, nil
 	}
+	if s.to.Folder != "" {
+		_ = snapcache.AddPublished(s.to.Folder, id, time.Now()) // without it a lost snapshot is not noticed
+	}
+	s.to.Copies.Put(id, data)
 	return id, nil
 }
 

@@ -32,6 +32,18 @@ type mapIndex struct {
 	packs []blobindex.PackInfo
 	blobs map[format.ID]uint32
 	fail  error
+
+	behind     error // why it cannot be brought up to date
+	unfinished int   // how often it was set
+}
+
+func (m *mapIndex) Sync(context.Context, map[format.ID]struct{}, bool) error { return m.behind }
+func (m *mapIndex) PutBack(context.Context) error                            { return nil }
+
+func (m *mapIndex) SetUnfinished(on bool) {
+	if on {
+		m.unfinished++
+	}
 }
 
 func (m *mapIndex) Lookup(ids []format.ID, out []blobindex.Found) error {
@@ -60,7 +72,7 @@ func (m *mapIndex) Merge(_ format.ID, seg *index.Segment) error {
 	return m.fail
 }
 
-func (m *mapIndex) all(yield func(blobindex.PackInfo) error) error {
+func (m *mapIndex) Packs(yield func(blobindex.PackInfo) error) error {
 	for _, p := range m.packs {
 		if err := yield(p); err != nil {
 			return err
@@ -74,10 +86,7 @@ func target(t *testing.T, st store.Store) (Target, *mapIndex) {
 	keys, err := seal.Derive(seal.MasterKey{1})
 	require.NoError(t, err)
 	x := &mapIndex{blobs: make(map[format.ID]uint32)}
-	return Target{
-		Store: st, Keys: keys, Index: x, Packs: x.all,
-		Sync: func(context.Context, map[format.ID]struct{}) error { return nil },
-	}, x
+	return Target{Store: st, Keys: keys, Index: x}, x
 }
 
 // add stores one blob that the caller knows to be new.
@@ -359,22 +368,20 @@ func TestCommitsByTime(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			st := mem.New()
 			to, x := target(t, st)
-			marked := 0
-			to.Unfinished = func() { marked++ }
 			opt := Options{Uploads: 1, Tuning: Tuning{DataPack: c.target}}
 			require.NoError(t, Run(t.Context(), to, opt, func(ctx context.Context, s *Session) error {
-				require.Zero(t, marked)
+				require.Zero(t, x.unfinished)
 				id := add(t, s, pack.Data, []byte("blob"))
 				time.Sleep(c.after)
 				synctest.Wait()
 				require.Len(t, files(t, st, store.Index), 1, name)
 				require.Contains(t, x.blobs, id)
-				require.Equal(t, 1, marked)
+				require.Equal(t, 1, x.unfinished)
 				add(t, s, pack.Data, []byte("another"))
 				_, err := s.Save(ctx, &snapshot.Snapshot{})
 				return err
 			}))
-			require.Equal(t, 1, marked)
+			require.Equal(t, 1, x.unfinished)
 		})
 	}
 }
@@ -585,11 +592,11 @@ func TestClaimNeedsSpaceForItsAnswers(t *testing.T) {
 func TestErrorOfTheCallerComesThrough(t *testing.T) {
 	mine := errors.New("mine")
 	st := mem.New()
-	to, _ := target(t, st)
+	to, x := target(t, st)
 	err := Run(t.Context(), to, Options{}, func(context.Context, *Session) error { return mine })
 	require.ErrorIs(t, err, mine)
 	require.Empty(t, leases(t, st))
-	to.Sync = func(context.Context, map[format.ID]struct{}) error { return mine }
+	x.behind = mine
 	err = Run(t.Context(), to, Options{}, func(context.Context, *Session) error {
 		t.Error("called without an index")
 		return nil
