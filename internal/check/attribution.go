@@ -56,7 +56,7 @@ func (a *attribution) dir(ctx context.Context, id format.ID, path string) (lost 
 		if err != nil {
 			return a.unreadable(ctx, page, shown, err, &lost)
 		}
-		if p := a.found.Why(page, nil); p != nil && p.Kind != Pack { // it can be read, but its content is wrong
+		if p := a.found.Why(page, blobindex.Found{}); p != nil && p.Kind != Pack { // it can be read, but its content is wrong
 			a.need(p, shown, &lost)
 		}
 		for i := range pg.Nodes {
@@ -85,7 +85,7 @@ func (a *attribution) unreadable(ctx context.Context, page format.ID, path strin
 	if !errors.Is(err, errLost) && !wrong(err) || fatal(ctx, err) {
 		return err
 	}
-	if p := a.found.Why(page, nil); p != nil {
+	if p := a.found.Why(page, blobindex.Found{}); p != nil {
 		a.need(p, path, lost)
 	}
 	*lost = true
@@ -99,7 +99,7 @@ func (a *attribution) loader(path string, lost *bool) tree.Load {
 		if err != nil {
 			return nil, err
 		}
-		found, err := a.blobs.found(&at)
+		found, err := a.blobs.index.Found(&at)
 		if err != nil {
 			return nil, err
 		}
@@ -113,11 +113,7 @@ func (a *attribution) loader(path string, lost *bool) tree.Load {
 		if at.Lost() {
 			return nil, errLost // one of more than MaxProblems
 		}
-		in, err := a.blobs.index.PackOf(&at)
-		if err != nil {
-			return nil, err
-		}
-		p, err := a.blobs.load(ctx, a.hasher, id, in, &at)
+		p, err := a.blobs.load(ctx, a.hasher, id, found)
 		if err != nil && !fatal(ctx, err) {
 			return nil, errLost
 		}
@@ -140,7 +136,7 @@ func (a *attribution) node(ctx context.Context, n *tree.Node, path string) (lost
 			if err != nil {
 				return a.unreadable(ctx, id, path, err, &lost)
 			}
-			if p := a.found.Why(id, nil); p != nil && p.Kind != Pack {
+			if p := a.found.Why(id, blobindex.Found{}); p != nil && p.Kind != Pack {
 				a.need(p, path, &lost)
 			}
 			return a.chunks(ctx, pg.Chunks, path, &lost)
@@ -160,7 +156,7 @@ func (a *attribution) chunks(ctx context.Context, chunks []tree.Chunk, path stri
 		return err
 	}
 	for i := range a.places {
-		found, err := a.blobs.found(&a.places[i])
+		found, err := a.blobs.index.Found(&a.places[i])
 		if err != nil {
 			return err
 		}
@@ -179,7 +175,7 @@ func (a *attribution) chunks(ctx context.Context, chunks []tree.Chunk, path stri
 
 // besides is the method of blobs. A blob with wrong content is in no other pack.
 func (a *attribution) besides(ctx context.Context, id format.ID, at *blobindex.Place) ([]byte, error) {
-	if p := a.found.Why(id, nil); at.Lost() || p != nil && p.Kind != Pack {
+	if p := a.found.Why(id, blobindex.Found{}); at.Lost() || p != nil && p.Kind != Pack {
 		return nil, errLost
 	}
 	return a.blobs.besides(ctx, a.hasher, id, at)

@@ -60,15 +60,6 @@ func (b *blobs) add(rank int, p *index.Pack) error {
 	return err
 }
 
-// found returns where a blob lies, with its pack.
-func (b *blobs) found(at *blobindex.Place) (*blobindex.Found, error) {
-	if at.Lost() {
-		return nil, nil
-	}
-	info, err := b.index.PackOf(at)
-	return &blobindex.Found{Loc: at.Loc, Pack: &info}, err
-}
-
 // frameError reports that a frame cannot be read. Any other error of load reports that the frame holds other bytes than
 // the blob.
 type frameError struct{ err error }
@@ -77,10 +68,9 @@ func (e *frameError) Error() string { return e.err.Error() }
 func (e *frameError) Unwrap() error { return e.err }
 
 // load reads a blob from the target, not from the cache of trees, and compares it with its ID.
-func (b *blobs) load(ctx context.Context, h *seal.Hasher, id format.ID, in blobindex.PackInfo,
-	at *blobindex.Place) ([]byte, error) {
-	f, err := b.frames.Get(ctx, treecache.Key{Pack: in.ID, Offset: at.Offset}, func() (f openFrame, _ error) {
-		f.raw, _, f.err = b.r.ReadFrame(ctx, in, at.Offset, at.Sealed)
+func (b *blobs) load(ctx context.Context, h *seal.Hasher, id format.ID, at blobindex.Found) ([]byte, error) {
+	f, err := b.frames.Get(ctx, treecache.Key{Pack: at.Pack.ID, Offset: at.Offset}, func() (f openFrame, _ error) {
+		f.raw, _, f.err = b.r.ReadFrame(ctx, *at.Pack, at.Offset, at.Sealed)
 		return f, nil
 	})
 	if err = cmp.Or(err, f.err); err != nil {
@@ -100,14 +90,14 @@ func (b *blobs) besides(ctx context.Context, h *seal.Hasher, id format.ID, at *b
 	if at.Rank() != named { // no other pack has it
 		return nil, errLost
 	}
-	bad, err := b.index.PackOf(at)
+	bad, err := b.index.Found(at)
 	if err != nil {
 		return nil, err
 	}
-	in, loc, found, err := b.r.Besides(ctx, id, bad.ID)
+	in, found, err := b.r.Besides(ctx, id, bad.Pack.ID)
 	var blob []byte
 	if err == nil && found {
-		blob, err = b.load(ctx, h, id, in, &blobindex.Place{Loc: loc})
+		blob, err = b.load(ctx, h, id, in)
 	}
 	switch {
 	case err != nil && fatal(ctx, err):
@@ -117,7 +107,7 @@ func (b *blobs) besides(ctx context.Context, h *seal.Hasher, id format.ID, at *b
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.others[in.ID] = struct{}{}
+	b.others[in.Pack.ID] = struct{}{}
 	return blob, nil
 }
 

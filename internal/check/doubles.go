@@ -74,12 +74,12 @@ func (c *checker) countDoubles(p *index.Pack, repeated map[format.ID]uint64) err
 		if found[i].Lost() || found[i].Rank() != named {
 			continue
 		}
-		in, err := c.blobs.index.PackOf(&found[i])
+		at, err := c.blobs.index.Found(&found[i])
 		if err != nil {
 			return err
 		}
-		if in.ID != p.ID {
-			repeated[in.ID]++
+		if at.Pack.ID != p.ID {
+			repeated[at.Pack.ID]++
 		}
 	}
 	return nil

@@ -315,14 +315,14 @@ func (b *findings) AnyLost() bool {
 	return len(b.packs)+len(b.frames)+len(b.blobs) > 0
 }
 
-// Why returns the problem by which the blob is lost, or nil. at is its location, nil if it has none.
-func (b *findings) Why(id format.ID, at *blobindex.Found) *Problem {
+// Why returns the problem by which the blob is lost, or nil. at is its location, zero if it has none.
+func (b *findings) Why(id format.ID, at blobindex.Found) *Problem {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p, ok := b.blobs[id]; ok {
 		return p
 	}
-	if at == nil || at.Pack == nil {
+	if at.Pack == nil {
 		return nil
 	}
 	if p, ok := b.packs[at.Pack.ID]; ok && uint64(at.Offset)+uint64(at.Sealed) > p.intact {

@@ -47,8 +47,8 @@ func TestMemoryIsBounded(t *testing.T) {
 
 func (b *findings) need1(p *Problem, n int) { b.Need(p, "aabbccdd", fmt.Sprint("/", n)) }
 
-func frameAt(id format.ID, offset, sealed uint32) *blobindex.Found {
-	return &blobindex.Found{Loc: blobindex.Loc{Offset: offset, Sealed: sealed}, Pack: &blobindex.PackInfo{ID: id}}
+func frameAt(id format.ID, offset, sealed uint32) blobindex.Found {
+	return blobindex.Found{Loc: blobindex.Loc{Offset: offset, Sealed: sealed}, Pack: &blobindex.PackInfo{ID: id}}
 }
 
 func TestWhy(t *testing.T) {
@@ -64,7 +64,7 @@ func TestWhy(t *testing.T) {
 	require.NotNil(t, b.Why(other, frameAt(torn, 48, 100)))
 	require.Nil(t, b.Why(other, frameAt(torn, 148, 100)))
 	require.NotNil(t, b.Why(number(9), frameAt(torn, 148, 100)))
-	require.Nil(t, b.Why(other, nil))
+	require.Nil(t, b.Why(other, blobindex.Found{}))
 	res := b.Result()
 	require.Len(t, res.Problems, 2)
 	require.ErrorIs(t, res.Problems[1].Err, errTest)
@@ -78,7 +78,7 @@ func TestManyWorkers(t *testing.T) {
 		wg.Go(func() {
 			for n := range 100 {
 				b.LoseBlob(Tree, number(n), errTest)
-				b.Need(b.Why(number(n), nil), fmt.Sprint("snapshot", w), "/x")
+				b.Need(b.Why(number(n), blobindex.Found{}), fmt.Sprint("snapshot", w), "/x")
 				b.Expect(1, 10)
 				b.Whole()
 				b.Read(5)

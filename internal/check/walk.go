@@ -96,15 +96,15 @@ func (v *visitor) Load(ctx context.Context, id format.ID, at *blobindex.Place) (
 		v.c.found.LoseBlob(Tree, id, errNowhere)
 		return nil, errLost
 	}
-	in, err := v.c.blobs.index.PackOf(at)
+	in, err := v.c.blobs.index.Found(at)
 	if err != nil {
 		return nil, err
 	}
-	v.met(at, in.ID)
-	if v.c.found.Why(id, &blobindex.Found{Loc: at.Loc, Pack: &in}) != nil {
+	v.met(at, in.Pack.ID)
+	if v.c.found.Why(id, in) != nil {
 		return v.c.blobs.besides(ctx, v.hasher, id, at)
 	}
-	p, err := v.c.blobs.load(ctx, v.hasher, id, in, at)
+	p, err := v.c.blobs.load(ctx, v.hasher, id, in)
 	var frame *frameError
 	switch {
 	case err == nil:
@@ -112,9 +112,9 @@ func (v *visitor) Load(ctx context.Context, id format.ID, at *blobindex.Place) (
 	case fatal(ctx, err):
 		return nil, err
 	case errors.As(err, &frame):
-		v.c.found.LoseFrame(in.ID, at.Offset, err)
+		v.c.found.LoseFrame(in.Pack.ID, at.Offset, err)
 	default:
-		v.c.found.LoseBlobOf(in.ID, id, err)
+		v.c.found.LoseBlobOf(in.Pack.ID, id, err)
 	}
 	return v.c.blobs.besides(ctx, v.hasher, id, at)
 }
@@ -145,11 +145,11 @@ func (v *visitor) Chunks(chunks []tree.Chunk, places []blobindex.Place) error {
 			v.c.found.LoseBlob(Blob, chunks[i].ID, fmt.Errorf("the index says %d bytes, a file %d: %w", at.Len,
 				chunks[i].Len, format.ErrCorrupt))
 		case at.Rank() > named:
-			in, err := v.c.blobs.index.PackOf(at)
+			in, err := v.c.blobs.index.Found(at)
 			if err != nil {
 				return err
 			}
-			v.met(at, in.ID)
+			v.met(at, in.Pack.ID)
 		}
 	}
 	return nil

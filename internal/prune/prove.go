@@ -180,13 +180,12 @@ func (w *prover) doubles(s *packState, t *pack.Table) (doubles []double, err err
 			at := &found[n]
 			n++
 			if !at.Lost() && w.v.used.Has(at.Number()) {
-				in, err := w.v.index.PackOf(at)
+				there, err := w.v.index.Found(at)
 				if err != nil {
 					return nil, err
 				}
-				if in.ID != s.id && !w.wrote[in.ID] {
+				if there.Pack.ID != s.id && !w.wrote[there.Pack.ID] {
 					mine := index.Loc{Offset: f.Offset, Sealed: f.Sealed, Skip: skip, Len: b.Len}
-					there := index.Found{Loc: at.Loc, Pack: &in}
 					doubles = append(doubles, double{b.ID, index.Found{Loc: mine, Pack: &self}, there})
 				}
 			}

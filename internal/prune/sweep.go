@@ -232,12 +232,9 @@ func (v *survey) healed(ctx context.Context, gone map[format.ID]bool) (before []
 			}
 			found, err := v.index.Locate(nil, ids)
 			for j := 0; err == nil && j < len(found); j++ {
-				var in blobindex.PackInfo
-				if found[j].Lost() {
-					continue
-				}
-				if in, err = v.index.PackOf(&found[j]); in.ID != s.ID {
-					healed[in.ID] = true
+				var at blobindex.Found
+				if at, err = v.index.Found(&found[j]); at.Pack != nil && at.Pack.ID != s.ID {
+					healed[at.Pack.ID] = true
 				}
 			}
 			if err != nil {

@@ -86,13 +86,13 @@ func (v visitor) Load(ctx context.Context, id format.ID, at *index.Place) ([]byt
 	if err := v.need(id, at); err != nil {
 		return nil, err
 	}
-	in, err := v.index.PackOf(at)
+	in, err := v.index.Found(at)
 	if err != nil {
 		return nil, err
 	}
-	p, err := v.r.LoadBlobAt(ctx, id, in, at.Loc)
+	p, err := v.r.LoadBlobAt(ctx, id, in)
 	if object.IsDamage(err) {
-		p, err = v.r.LoadBlobAt(store.SecondLook(ctx), id, in, at.Loc)
+		p, err = v.r.LoadBlobAt(store.SecondLook(ctx), id, in)
 	}
 	if err != nil && (object.IsDamage(err) || errors.Is(err, store.ErrNotExist)) {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)

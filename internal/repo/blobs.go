@@ -12,36 +12,13 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// place is the location of a blob and its pack, enough to read it.
-type place struct {
-	pack index.PackInfo
-	loc  index.Loc
-}
-
-// prefetchFrom is the number of blobs from which on the whole local index is read ahead. The index has about that many
-// blocks per MiB, so a smaller lookup needs only a small part of it.
-const prefetchFrom = 1 << 10
-
 // copiesTried is how many further copies of a damaged blob are read.
 const copiesTried = 3
 
 // Locate looks up where blobs lie. out must be as long as ids. A blob that is not found has no pack, which is not an
 // error here. The search covers new index segments, packs that no segment names, and a rebuilt index.
 func (r *Repository) Locate(ctx context.Context, ids []format.ID, out []index.Found) error {
-	_, err := r.index.Search(ctx, func(in index.Source) (bool, error) {
-		if len(ids) >= prefetchFrom {
-			r.index.Prefetch()
-		}
-		if err := in.Lookup(ids, out); err != nil {
-			return false, fmt.Errorf("look up blobs: %w", err)
-		}
-		for i := range ids {
-			if out[i].Pack == nil {
-				return false, nil
-			}
-		}
-		return true, nil
-	})
+	_, err := r.index.Search(ctx, ids, out, format.ID{})
 	return err
 }
 
@@ -56,8 +33,8 @@ func (r *Repository) LoadBlob(ctx context.Context, id format.ID) ([]byte, error)
 // read again.
 func (r *Repository) LoadBlobBut(ctx context.Context, id format.ID, p index.PackInfo, bad Span,
 	why error) ([]byte, error) {
-	return r.load(ctx, id, func(ctx context.Context, id format.ID, at place) ([]byte, error) {
-		if at.pack == p && (Span{at.loc.Offset, at.loc.Sealed}) == bad {
+	return r.load(ctx, id, func(ctx context.Context, id format.ID, at index.Found) ([]byte, error) {
+		if *at.Pack == p && (Span{at.Offset, at.Sealed}) == bad {
 			return nil, why
 		}
 		return r.loadFrom(ctx, id, at)
@@ -65,15 +42,15 @@ func (r *Repository) LoadBlobBut(ctx context.Context, id format.ID, p index.Pack
 }
 
 func (r *Repository) load(ctx context.Context, id format.ID,
-	from func(context.Context, format.ID, place) ([]byte, error)) (
+	from func(context.Context, format.ID, index.Found) ([]byte, error)) (
 	[]byte, error,
 ) {
 	at, err := r.find(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("load blob %s: %w", id, err)
 	}
-	if r.index.Absent(at.pack.ID) { // then the pack is not searched for each blob that also lies elsewhere
-		if other, findErr := r.refind(ctx, id, at); findErr == nil {
+	if r.index.Absent(at.Pack.ID) { // then the pack is not searched for each blob that also lies elsewhere
+		if other, found, err := r.index.Elsewhere(ctx, id, at.Pack.ID); found && err == nil {
 			at, from = other, r.loadFrom
 		}
 	}
@@ -81,7 +58,7 @@ func (r *Repository) load(ctx context.Context, id format.ID,
 	if errors.Is(err, store.ErrNotExist) {
 		// A prune may have moved the blob to another pack since the index was read. Or the pack is lost and an older
 		// one also holds the blob.
-		if other, findErr := r.refind(ctx, id, at); findErr == nil {
+		if other, found, failed := r.index.Elsewhere(ctx, id, at.Pack.ID); found && failed == nil {
 			at = other
 			blob, err = r.loadFrom(ctx, id, at)
 		}
@@ -93,19 +70,37 @@ func (r *Repository) load(ctx context.Context, id format.ID,
 		blob, err = r.loadBesides(ctx, id, at, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("load blob %s: %w", id, &PackError{Pack: at.pack.ID, Err: err})
+		return nil, fmt.Errorf("load blob %s: %w", id, &PackError{Pack: at.Pack.ID, Err: err})
 	}
 	return blob, nil
 }
 
+// loadFromFresh retries a blob whose cached location failed, with the location in the fresh index. If that is the same
+// or unknown, the error is the first one.
+func (r *Repository) loadFromFresh(ctx context.Context, id format.ID, at index.Found, first error) ([]byte, error) {
+	if !object.IsDamage(first) && !errors.Is(first, store.ErrNotExist) {
+		return nil, first
+	}
+	now, err := r.index.Fresh(ctx, id)
+	if err != nil || now.Pack == nil || now.Loc == at.Loc && *now.Pack == *at.Pack {
+		return nil, first
+	}
+	blob, err := r.loadFrom(ctx, id, now)
+	if err != nil {
+		return nil, first
+	}
+	r.index.MarkStale()
+	return blob, nil
+}
+
 // loadBesides tries other copies of a blob whose place at holds other bytes, or none.
-func (r *Repository) loadBesides(ctx context.Context, id format.ID, at place, first error) ([]byte, error) {
+func (r *Repository) loadBesides(ctx context.Context, id format.ID, at index.Found, first error) ([]byte, error) {
 	for range copiesTried {
-		info, loc, found, err := r.Besides(ctx, id, at.pack.ID)
+		other, found, err := r.Besides(ctx, id, at.Pack.ID)
 		if err != nil || !found {
 			return nil, first
 		}
-		at = place{info, loc}
+		at = other
 		if blob, err := r.loadFrom(ctx, id, at); err == nil {
 			return blob, nil
 		}
@@ -115,71 +110,50 @@ func (r *Repository) loadBesides(ctx context.Context, id format.ID, at place, fi
 
 // Besides looks for a blob of a damaged pack in other packs that no mark names as damaged, also in those that no index
 // segment names.
-func (r *Repository) Besides(ctx context.Context, id, bad format.ID) (index.PackInfo, index.Loc, bool, error) {
-	var at place
-	found, err := r.index.Besides(ctx, bad, func(in index.Source) (ok bool, err error) {
-		at, ok, err = lookUp(in, id)
-		return ok && at.pack.ID != bad, err
-	})
-	return at.pack, at.loc, found, err
+func (r *Repository) Besides(ctx context.Context, id, bad format.ID) (at index.Found, found bool, err error) {
+	return r.index.Besides(ctx, id, bad)
 }
 
 // LoadBlobAt is LoadBlob for a caller whose own index already has the location.
-func (r *Repository) LoadBlobAt(ctx context.Context, id format.ID, p index.PackInfo, loc index.Loc) ([]byte, error) {
-	blob, err := r.loadFrom(ctx, id, place{p, loc})
+func (r *Repository) LoadBlobAt(ctx context.Context, id format.ID, at index.Found) ([]byte, error) {
+	blob, err := r.loadFrom(ctx, id, at)
 	if err != nil {
-		return nil, fmt.Errorf("load blob %s: %w", id, &PackError{Pack: p.ID, Err: err})
+		return nil, fmt.Errorf("load blob %s: %w", id, &PackError{Pack: at.Pack.ID, Err: err})
 	}
 	return blob, nil
 }
 
-func (r *Repository) loadFrom(ctx context.Context, id format.ID, at place) ([]byte, error) {
-	raw, err := r.frames.Get(ctx, treecache.Key{Pack: at.pack.ID, Offset: at.loc.Offset}, func() ([]byte, error) {
-		return r.loadFrame(ctx, at.pack, Span{at.loc.Offset, at.loc.Sealed})
+func (r *Repository) loadFrom(ctx context.Context, id format.ID, at index.Found) ([]byte, error) {
+	raw, err := r.frames.Get(ctx, treecache.Key{Pack: at.Pack.ID, Offset: at.Offset}, func() ([]byte, error) {
+		return r.loadFrame(ctx, *at.Pack, Span{at.Offset, at.Sealed})
 	})
 	if err != nil {
 		return nil, err
 	}
-	end := uint64(at.loc.Skip) + uint64(at.loc.Len)
+	end := uint64(at.Skip) + uint64(at.Len)
 	if end > uint64(len(raw)) {
-		return nil, fmt.Errorf("pack %s: frame at %d has %d bytes, the blob would end at %d: %w", at.pack.ID,
-			at.loc.Offset, len(raw), end, format.ErrCorrupt)
+		return nil, fmt.Errorf("pack %s: frame at %d has %d bytes, the blob would end at %d: %w", at.Pack.ID,
+			at.Offset, len(raw), end, format.ErrCorrupt)
 	}
-	blob := raw[at.loc.Skip:end:end]
+	blob := raw[at.Skip:end:end]
 	if r.blobID(blob) != id {
-		return nil, fmt.Errorf("pack %s: frame at %d holds other bytes there: %w", at.pack.ID, at.loc.Offset,
+		return nil, fmt.Errorf("pack %s: frame at %d holds other bytes there: %w", at.Pack.ID, at.Offset,
 			format.ErrCorrupt)
 	}
 	return blob, nil
 }
 
 // find looks a blob up in all sources.
-func (r *Repository) find(ctx context.Context, id format.ID) (place, error) {
-	var at place
-	found, err := r.index.Search(ctx, func(in index.Source) (ok bool, err error) {
-		at, ok, err = lookUp(in, id)
-		return ok, err
-	})
+func (r *Repository) find(ctx context.Context, id format.ID) (index.Found, error) {
+	var out [1]index.Found
+	found, err := r.index.Search(ctx, []format.ID{id}, out[:], format.ID{})
 	switch {
 	case err == nil && !found && !r.index.Complete():
 		err = fmt.Errorf("%w: %w", index.ErrNoRoom, store.ErrNotExist)
 	case err == nil && !found:
 		err = fmt.Errorf("it is in no pack of this repository: %w", store.ErrNotExist)
 	}
-	return at, err
-}
-
-// refind looks for a blob at a location other than gone.
-func (r *Repository) refind(ctx context.Context, id format.ID, gone place) (place, error) {
-	var at place
-	found, err := r.index.Elsewhere(ctx, func(in index.Source) (ok bool, err error) {
-		at, ok, err = lookUp(in, id)
-		return ok && at.pack.ID != gone.pack.ID, err
-	})
-	if err == nil && !found {
-		err = store.ErrNotExist
-	}
-	return at, err
+	return out[0], err
 }
 
 // Absent returns an error that wraps store.ErrNotExist if the target is known to lack a pack. LoadBlob finds the blobs
@@ -189,15 +163,4 @@ func (r *Repository) Absent(pack format.ID) error {
 		return nil
 	}
 	return fmt.Errorf("pack %s is lost: %w", pack, store.ErrNotExist)
-}
-
-func lookUp(in index.Source, id format.ID) (place, bool, error) {
-	var found [1]index.Found
-	if err := in.Lookup([]format.ID{id}, found[:]); err != nil {
-		return place{}, false, fmt.Errorf("look up blob: %w", err)
-	}
-	if found[0].Pack == nil {
-		return place{}, false, nil
-	}
-	return place{*found[0].Pack, found[0].Loc}, true, nil
 }

@@ -157,7 +157,7 @@ func TestLocateAsksTheSegmentsAgain(t *testing.T) {
 		require.NoError(t, r.Locate(t.Context(), ids, found))
 		for i := range data {
 			require.NotNil(t, found[i].Pack)
-			got, err := r.LoadBlobAt(t.Context(), ids[i], *found[i].Pack, found[i].Loc)
+			got, err := r.LoadBlobAt(t.Context(), ids[i], found[i])
 			require.NoError(t, err)
 			require.Equal(t, data[i], got)
 		}

@@ -30,27 +30,28 @@ func (b *besides) close() {
 	b.index, b.strays = nil, nil
 }
 
-// Besides calls lookup with an index without a pack in which the caller has found damage, and without the packs that
-// are marked as damaged. It returns false if there is no such index.
-func (x *Index) Besides(ctx context.Context, pack format.ID, lookup func(Source) (bool, error)) (bool, error) {
+// Besides looks for a blob in an index without a pack in which the caller has found damage, and without the packs that
+// are marked as damaged, and then in packs that no segment names.
+func (x *Index) Besides(ctx context.Context, id, pack format.ID) (at Found, found bool, err error) {
 	x.syncMu.Lock()
 	defer x.syncMu.Unlock()
 	b := &x.besides
 	if _, had := b.without[pack]; !had {
 		if b.made == besidesMost {
-			return false, nil
+			return at, false, nil
 		}
 		if err := x.makeBesides(ctx, pack); err != nil {
-			return false, err
+			return at, false, err
 		}
 	}
-	if b.index == nil {
-		return false, nil
+	for _, in := range []*Index{b.index, b.strays} {
+		if in == nil || err != nil || found {
+			break
+		}
+		at, err = in.Live(ctx).lookupOne(id)
+		found = at.besides(pack)
 	}
-	if found, err := lookup(b.index.Live(ctx)); found || err != nil {
-		return found, err
-	}
-	return lookup(b.strays.Live(ctx))
+	return at, found, err
 }
 
 func (x *Index) makeBesides(ctx context.Context, pack format.ID) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -23,48 +24,56 @@ type freshIndex struct {
 	ready    atomic.Pointer[Index] // index, when it is complete
 }
 
-// Fresh calls lookup with the fresh index, for a caller that found a location to be wrong. It returns false if the
+// Fresh looks up a blob in the fresh index, for a caller that found a location to be wrong. It finds nothing if the
 // fresh index cannot know better than the cache.
-func (x *Index) Fresh(ctx context.Context, lookup func(Source) (bool, error)) (bool, error) {
+func (x *Index) Fresh(ctx context.Context, id format.ID) (at Found, err error) {
 	x.syncMu.Lock()
 	defer x.syncMu.Unlock()
 	if err := x.makeFreshLocked(ctx); err != nil {
-		return false, err
+		return at, err
 	}
 	if other := x.fresh.ready.Load(); other != nil {
-		return lookup(freshSource{ctx: ctx, other: other})
+		return other.Live(ctx).lookupOne(id)
 	}
-	return false, nil
+	return at, nil
 }
 
-// lookupLocked calls lookup with the cache, and then with the fresh index if there is one.
-func (x *Index) lookupLocked(ctx context.Context, lookup func(Source) (bool, error)) (bool, error) {
-	ok, err := lookup(x.cache)
+// lookupLocked is a search in the cache, and then in the fresh index if there is one.
+func (x *Index) lookupLocked(ctx context.Context, ids []format.ID, out []Found, but format.ID) (all bool, err error) {
+	err = x.cache.Lookup(ids, out)
 	for errors.Is(err, ErrLost) {
 		if err = x.refillLocked(ctx); err == nil {
-			ok, err = lookup(x.cache)
+			err = x.cache.Lookup(ids, out)
 		}
 	}
-	if ok || err != nil {
-		return ok, err
-	}
 	other := x.fresh.ready.Load()
-	if other == nil {
-		return false, nil
+	if err != nil || foundAll(out, but) || other == nil {
+		return err == nil && foundAll(out, but), err
 	}
-	ok, err = lookup(freshSource{ctx: ctx, other: other, first: x})
-	if ok && !other.leftOut() {
+	added, err := lookupRest(other.Live(ctx).Lookup, ids, out, but)
+	if err != nil {
+		return false, err
+	}
+	// The caller may search for another location than the one that the cache knows.
+	known := make([]Found, len(added))
+	if err := x.cache.Lookup(added, known); err != nil {
+		return false, err
+	}
+	all = foundAll(out, but)
+	if all && !other.leftOut() || slices.ContainsFunc(known, func(f Found) bool { return f.Pack == nil }) {
 		x.MarkStale()
 	}
-	return ok, err
+	return all, nil
 }
 
-// Elsewhere is Search for a caller that found that a pack is not on the target.
-func (x *Index) Elsewhere(ctx context.Context, lookup func(Source) (bool, error)) (bool, error) {
+// Elsewhere is Search for one blob and a caller that found that a pack is not on the target.
+func (x *Index) Elsewhere(ctx context.Context, id, gone format.ID) (at Found, found bool, err error) {
 	x.syncMu.Lock()
 	x.fresh.missed = true
 	x.syncMu.Unlock()
-	return x.Search(ctx, lookup)
+	var out [1]Found
+	found, err = x.Search(ctx, []format.ID{id}, out[:], gone)
+	return out[0], found, err
 }
 
 // Absent reports whether a pack that segments name was not on the target when the fresh index was read.
@@ -84,39 +93,18 @@ func (x *Index) leftOut() (some bool) {
 	return some
 }
 
-// freshSource searches the fresh index for blobs that the first lookup did not find.
-type freshSource struct {
-	ctx   context.Context // of the search
-	other *Index
-	first *Index // marked stale if it lacks what is found; nil: the caller decides
+// foundAll reports whether all places are known and in other packs than but.
+func foundAll(out []Found, but format.ID) bool {
+	return !slices.ContainsFunc(out, func(f Found) bool { return !f.besides(but) })
 }
 
-// Lookup looks up those blobs that were not found before.
-func (b freshSource) Lookup(ids []format.ID, out []Found) error {
-	lacked, err := LookupRest(b.other.Live(b.ctx), ids, out)
-	if err != nil || len(lacked) == 0 || b.first == nil {
-		return err
-	}
-	// The caller may search for another location than the one that the first index knows.
-	known := make([]Found, len(lacked))
-	if err := b.first.cache.Lookup(lacked, known); err != nil {
-		return err
-	}
-	for i := range known {
-		if known[i].Pack == nil {
-			b.first.MarkStale()
-			break
-		}
-	}
-	return nil
-}
-
-// LookupRest looks up those blobs that were not found before, and returns those it finds.
-func LookupRest(in Source, ids []format.ID, out []Found) (added []format.ID, err error) {
+// lookupRest looks up those blobs that were not found before in other packs than but, and returns those it finds.
+func lookupRest(lookup func([]format.ID, []Found) error, ids []format.ID, out []Found, but format.ID) (
+	added []format.ID, err error) {
 	var rest []format.ID
 	var at []int
 	for i := range ids {
-		if out[i].Pack == nil {
+		if !out[i].besides(but) {
 			rest, at = append(rest, ids[i]), append(at, i)
 		}
 	}
@@ -124,7 +112,7 @@ func LookupRest(in Source, ids []format.ID, out []Found) (added []format.ID, err
 		return nil, nil
 	}
 	found := make([]Found, len(rest))
-	if err := in.Lookup(rest, found); err != nil {
+	if err := lookup(rest, found); err != nil {
 		return nil, err
 	}
 	for j, i := range at {

@@ -80,9 +80,6 @@ func (x *Index) Open() error { return x.cache.ready() }
 // Folder returns the folder of the cache, "" if it has none.
 func (x *Index) Folder() string { return x.opt.Dir }
 
-// Prefetch reads the cache sequentially, once and if it is small: see Cache.Prefetch.
-func (x *Index) Prefetch() { x.prefetch.Do(x.cache.Prefetch) }
-
 // Close releases the cache. The index must not be used afterwards.
 func (x *Index) Close() {
 	x.closing.Do(func() {
@@ -137,11 +134,6 @@ func (x *Index) sync(ctx context.Context, mode syncMode) error {
 	return x.syncLocked(ctx, mode)
 }
 
-// Source is what a lookup searches.
-type Source interface {
-	Lookup(ids []format.ID, out []Found) error
-}
-
 // ready synchronises the index if that was not done yet.
 func (x *Index) ready(ctx context.Context) error {
 	x.syncMu.Lock()
@@ -166,24 +158,26 @@ func (x *Index) refillLocked(ctx context.Context) error {
 	return x.syncLocked(ctx, localOnly)
 }
 
-// Search calls lookup until it returns true: with the current index, with the newest segments, with a fresh index
-// that is read again, and with the packs that no segment names. This is done once after each Sync, and the fresh index
-// is read once; it is searched for what the first does not contain.
-func (x *Index) Search(ctx context.Context, lookup func(Source) (bool, error)) (bool, error) {
+// prefetchFrom is the number of blobs from which on the whole cache is read ahead. It has about that many blocks per
+// MiB, so a smaller lookup needs only a small part of it.
+const prefetchFrom = 1 << 10
+
+// Search fills out, which must be as long as ids, and reports whether it has all of them, in other packs than but. It
+// looks into the current index, the newest segments, a fresh index that is read again, and packs that no segment names.
+// This is done once after each Sync, and the fresh index is read once; it is searched for what the first does not
+// contain.
+func (x *Index) Search(ctx context.Context, ids []format.ID, out []Found, but format.ID) (all bool, err error) {
 	if err := x.ready(ctx); err != nil {
 		return false, err
 	}
-	for {
-		ok, err := lookup(x.cache)
-		if errors.Is(err, ErrLost) {
-			if err = x.refill(ctx); err == nil {
-				continue
-			}
-		}
-		if ok || err != nil {
-			return ok, err
-		}
-		break
+	if len(ids) >= prefetchFrom {
+		x.prefetch.Do(x.cache.Prefetch)
+	}
+	if err := x.Live(ctx).Lookup(ids, out); err != nil {
+		return false, fmt.Errorf("look up blobs: %w", err)
+	}
+	if foundAll(out, but) {
+		return true, nil
 	}
 	x.syncMu.Lock()
 	defer x.syncMu.Unlock()
@@ -193,8 +187,12 @@ func (x *Index) Search(ctx context.Context, lookup func(Source) (bool, error)) (
 				return false, err
 			}
 		}
-		if ok, err := x.lookupLocked(ctx, lookup); ok || err != nil || x.searched {
-			return ok, err
+		all, err := x.lookupLocked(ctx, ids, out, but)
+		if err != nil {
+			return false, fmt.Errorf("look up blobs: %w", err)
+		}
+		if all || x.searched {
+			return all, nil
 		}
 	}
 	return false, nil

@@ -3,6 +3,7 @@ package index
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
@@ -46,7 +47,16 @@ func (l Live) Lookup(ids []format.ID, out []Found) error {
 	if err != nil || l.added == nil {
 		return err
 	}
-	return l.forgetting(func() error { _, err := LookupRest(l.added, ids, out); return err })
+	return l.forgetting(func() error { _, err := lookupRest(l.added.Lookup, ids, out, format.ID{}); return err })
+}
+
+// lookupOne looks up one blob.
+func (l Live) lookupOne(id format.ID) (Found, error) {
+	var out [1]Found
+	if err := l.Lookup([]format.ID{id}, out[:]); err != nil {
+		return Found{}, fmt.Errorf("look up blob: %w", err)
+	}
+	return out[0], nil
 }
 
 // Merge adds the content of a segment.

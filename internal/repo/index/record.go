@@ -33,6 +33,9 @@ type Found struct {
 	Pack *PackInfo // nil: the blob is not known
 }
 
+// besides reports whether the blob is known to lie in another pack than but.
+func (f *Found) besides(but format.ID) bool { return f.Pack != nil && f.Pack.ID != but }
+
 // Compare orders by packs, frames, and places in a frame. Without a pack comes first.
 func (f *Found) Compare(other *Found) int {
 	if !f.SamePack(other) {

@@ -156,20 +156,23 @@ func (x *Temporary) Replaced() (uint64, error) {
 	return x.lowest - x.different, nil
 }
 
-// PackOf returns the pack in which a blob lies.
-func (x *Temporary) PackOf(at *Place) (PackInfo, error) {
+// Found returns a place with its pack; zero if the blob is lost.
+func (x *Temporary) Found(at *Place) (Found, error) {
+	if at.Lost() {
+		return Found{}, nil
+	}
 	i := sort.Search(len(x.packs), func(i int) bool { return x.packs[i].first > at.Number() }) - 1
 	slot := &x.last[i%recentPacks]
 	if had := slot.Load(); had != nil && had.number == uint32(i) {
-		return had.info, nil
+		return Found{at.Loc, &had.info}, nil
 	}
 	var p [packSize]byte
 	if _, err := x.file.ReadAt(p[:], x.packs[i].info); err != nil {
-		return PackInfo{}, fmt.Errorf("look up pack: read temporary index: %w", err)
+		return Found{}, fmt.Errorf("look up pack: read temporary index: %w", err)
 	}
-	info := parsePack(p[:])
-	slot.Store(&numbered{uint32(i), info})
-	return info, nil
+	made := &numbered{uint32(i), parsePack(p[:])}
+	slot.Store(made)
+	return Found{at.Loc, &made.info}, nil
 }
 
 func (x *Temporary) put(r record, order uint64) error {

@@ -60,9 +60,9 @@ func TestNumbersOfBlobs(t *testing.T) {
 				require.Equal(t, Place{Loc{Offset: f.Offset, Sealed: f.Sealed, Skip: skip, Len: b.Len}, n, 1}, at)
 				require.False(t, seen[n])
 				seen[n] = true
-				info, err := x.PackOf(&at)
+				found, err := x.Found(&at)
 				require.NoError(t, err)
-				require.Equal(t, PackInfo{ID: pack.ID, Salt: pack.Table.Salt, Size: pack.Size}, info)
+				require.Equal(t, Found{at.Loc, &PackInfo{ID: pack.ID, Salt: pack.Table.Salt, Size: pack.Size}}, found)
 				skip += b.Len
 				n++
 			}
