@@ -60,13 +60,7 @@ func (c *checker) noteDoubles(ctx context.Context) error {
 
 // countDoubles counts the blobs of a pack that count in other packs.
 func (c *checker) countDoubles(p *index.Pack, repeated map[format.ID]uint64) error {
-	var ids []format.ID
-	for i := range p.Table.Frames {
-		for _, b := range p.Table.Frames[i].Blobs {
-			ids = append(ids, b.ID)
-		}
-	}
-	found, err := c.blobs.index.Locate(nil, ids)
+	found, err := c.blobs.index.Locate(nil, p.Table.IDs())
 	if err != nil {
 		return err
 	}

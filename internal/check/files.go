@@ -232,7 +232,7 @@ func (c *checker) checkTombstone(ctx context.Context, info store.Info) (err erro
 		_, err = marks.LoadTombstone(ctx, c.st, c.keys, info)
 	} else {
 		var sum *pack.Sum
-		sum, err = sumFile(ctx, c.st, info, make([]byte, min(info.Size, maxRead)))
+		sum, err = object.Sum(ctx, c.st, info.Name, info.Size, make([]byte, min(info.Size, maxRead)))
 		if err == nil && marks.TombstoneOf(sum.File()) != info.Name {
 			err = errName
 		}

@@ -33,7 +33,7 @@ type findings struct {
 	list    []*Problem
 	known   map[problemKey]*Problem
 	marked  map[format.ID]struct{} // packs that are known to be damaged
-	quiet   []*Problem             // with these
+	quiet   []*Problem             // of these, and of missing packs
 	relied  map[format.ID]struct{} // marked packs in which a needed blob counts
 	intact  []format.ID            // marked packs that were read back intact
 	packs   map[format.ID]*lostPack
@@ -186,7 +186,8 @@ func (b *findings) MissPack(id format.ID, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if _, ok := b.packs[id]; !ok {
-		b.packs[id] = &lostPack{problem: &Problem{Kind: Pack, Object: "pack " + id.String(), Err: err, id: id, silent: true}}
+		p := &Problem{Kind: Pack, Object: "pack " + id.String(), Err: err, id: id, silent: true, missing: true}
+		b.packs[id], b.quiet = &lostPack{problem: p}, append(b.quiet, p)
 	}
 }
 
@@ -195,11 +196,14 @@ func (b *findings) MissPack(id format.ID, err error) {
 func (b *findings) Unneeded(all bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	count, marked := 0, 0
+	missing, marked := 0, 0
 	for _, p := range b.quiet {
+		_, relied := b.relied[p.id]
 		switch {
 		case !p.silent:
-		case all && (p.part || !b.reliedOn(p.id)):
+		case all && p.missing:
+			missing++
+		case all && (p.part || !relied):
 			marked++
 		default:
 			b.publish(p)
@@ -210,28 +214,11 @@ func (b *findings) Unneeded(all bool) {
 			fmt.Sprintf("packs that are marked as damaged, and whose lost data no snapshot needs; "+
 				"'tidemark prune' removes them: %d", marked))
 	}
-	for _, lost := range b.packs {
-		if slices.Contains(b.quiet, lost.problem) {
-			continue
-		}
-		switch {
-		case !lost.problem.silent:
-		case all:
-			count++
-		default:
-			b.publish(lost.problem)
-		}
-	}
-	if count > 0 {
+	if missing > 0 {
 		b.res.Notes = append(b.res.Notes,
 			fmt.Sprintf("packs in the index that are missing and that no snapshot needs: %d; their "+
-				"data was stored again, or no snapshot of it was saved", count))
+				"data was stored again, or no snapshot of it was saved", missing))
 	}
-}
-
-func (b *findings) reliedOn(pack format.ID) bool {
-	_, relied := b.relied[pack]
-	return relied
 }
 
 // publish adds a problem that was recorded silently to the result.

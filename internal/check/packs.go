@@ -124,9 +124,7 @@ func (c *checker) checkSegment(ctx context.Context, seg *index.Segment) error {
 	g.SetLimit(c.opt.Parallel)
 	for i := range seg.Packs {
 		p := &seg.Packs[i]
-		for j := range p.Table.Frames {
-			blobs += uint64(len(p.Table.Frames[j].Blobs))
-		}
+		blobs += uint64(p.Table.Blobs())
 		file, rank := c.packs.find(p.ID), named
 		if _, isMarked := c.marked[p.ID]; isMarked { // a blob that is also in another pack counts there
 			rank = marked

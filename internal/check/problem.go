@@ -45,11 +45,12 @@ type Problem struct {
 	Err       error
 	Advice    string // what to do next, one sentence
 
-	id     format.ID
-	silent bool                // recorded, but part of the result only if a snapshot needs it
-	part   bool                // only named frames or blobs of the pack are damaged
-	extra  uint64              // further damage to the same object
-	seen   map[uint64]struct{} // hashes of the paths
+	id      format.ID
+	silent  bool                // recorded, but part of the result only if a snapshot needs it
+	missing bool                // a pack that is not there
+	part    bool                // only named frames or blobs of the pack are damaged
+	extra   uint64              // further damage to the same object
+	seen    map[uint64]struct{} // hashes of the paths
 }
 
 // Result is the outcome of a check.

@@ -307,17 +307,3 @@ func (p *packRead) frame(f *pack.Frame, sealed []byte) {
 		p.r.c.found.Read(min(uint64(f.Sealed), p.intact-p.counted))
 	}
 }
-
-// sumFile returns the sum of a stored file, read in pieces through buf.
-func sumFile(ctx context.Context, st store.Store, info store.Info, buf []byte) (*pack.Sum, error) {
-	h := pack.NewSum()
-	for at := int64(0); at < info.Size; {
-		p := buf[:min(int64(len(buf)), info.Size-at)]
-		if err := st.Get(ctx, info.Name, at, p); err != nil {
-			return nil, err
-		}
-		at += int64(len(p))
-		_, _ = h.Write(p)
-	}
-	return h, nil
-}

@@ -103,7 +103,7 @@ func (c *checker) startNames(ctx context.Context, g *errgroup.Group, kind store.
 
 func (c *checker) checkName(ctx context.Context, info store.Info, buf []byte) error {
 	id := idOf(info)
-	sum, err := sumFile(ctx, c.st, info, buf)
+	sum, err := object.Sum(ctx, c.st, info.Name, info.Size, buf)
 	switch {
 	case errors.Is(err, store.ErrNotExist):
 		return nil // removed since it was listed

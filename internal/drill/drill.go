@@ -121,10 +121,11 @@ func choose(ctx context.Context, r *repo.Repository, opt *Options) (sample []cho
 		}
 	}
 	for i, s := range opt.Snapshots {
-		if err := walk(ctx, r, s.Snapshot.Tree, "/", func(at string, n *tree.Node) {
+		if err := walk(ctx, r, s.Snapshot.Tree, "/", func(at string, n *tree.Node) error {
 			kept := *n
 			kept.Content, kept.Xattrs = tree.Content{}, nil
 			take(chosen{i, at, kept})
+			return nil
 		}); err != nil {
 			return nil, fmt.Errorf("choose files of snapshot %s: %w", s.ID.Short(), err)
 		}
@@ -133,21 +134,13 @@ func choose(ctx context.Context, r *repo.Repository, opt *Options) (sample []cho
 	return sample, nil
 }
 
-// walk visits the files whose content is in the snapshot.
-func walk(ctx context.Context, r *repo.Repository, root format.ID, at string, visit func(string, *tree.Node)) error {
-	return walkUntil(ctx, r, root, at, func(at string, n *tree.Node) error {
-		visit(at, n)
-		return nil
-	})
-}
-
-// walkUntil is walk until visit returns an error.
-func walkUntil(ctx context.Context, r *repo.Repository, root format.ID, at string,
+// walk visits the files whose content is in the snapshot, until visit returns an error.
+func walk(ctx context.Context, r *repo.Repository, root format.ID, at string,
 	visit func(string, *tree.Node) error) error {
 	return tree.Walk(ctx, r.LoadBlob, root, func(n *tree.Node) error {
 		switch {
 		case n.Type == tree.Dir:
-			return walkUntil(ctx, r, n.Subtree, path.Join(at, n.Name), visit)
+			return walk(ctx, r, n.Subtree, path.Join(at, n.Name), visit)
 		case n.Type == tree.File && n.Outcome < tree.Skipped:
 			return visit(path.Join(at, n.Name), n)
 		}

@@ -55,7 +55,7 @@ func One(ctx context.Context, r *repo.Repository, opt Options, l *report.Ledger)
 func few(ctx context.Context, r *repo.Repository, opt *Options) (sample []chosen, err error) {
 	rng := rand.New(rand.NewPCG(opt.Seed, 0))
 	seen := uint64(0)
-	err = walkUntil(ctx, r, opt.Snapshots[0].Snapshot.Tree, "/", func(at string, n *tree.Node) error {
+	err = walk(ctx, r, opt.Snapshots[0].Snapshot.Tree, "/", func(at string, n *tree.Node) error {
 		if n.Size == 0 || n.Size > oneSize {
 			return nil
 		}

@@ -88,12 +88,8 @@ func openUsage(ctx context.Context, r *repo.Repository, opt Options, sized bool)
 	if u.listed, err = r.Snapshots(ctx); err != nil {
 		return nil, err
 	}
-	u.places = newPlaces(r, segmentReader(r), opt.Ledger, marks.UnusableBy(doomed))
-	u.sized = sized
-	if err := u.open(ctx, opt.Scratch); err != nil {
-		return nil, indexError(err)
-	}
-	return u, nil
+	u.places, err = openPlaces(ctx, r, segmentReader(r), opt.Ledger, opt.Scratch, marks.UnusableBy(doomed), sized)
+	return u, indexError(err)
 }
 
 // named returns the snapshots with these IDs, each once, from the oldest.

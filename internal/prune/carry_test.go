@@ -22,7 +22,7 @@ func TestCarryFindsEachBlobWhereItCounts(t *testing.T) {
 	k := segmentReader(r)
 	ledger := report.NewJob(report.Prune, time.Now)
 	open := func(doomed map[format.ID]struct{}) *survey {
-		p, err := openPlaces(t.Context(), r, k, ledger, index.InMemory, doomed)
+		p, err := openPlaces(t.Context(), r, k, ledger, index.InMemory, doomed, false)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, p.close()) })
 		return &survey{places: p}

@@ -29,10 +29,7 @@ const (
 // weigh returns the weight of a segment of packs: a measure of its bytes.
 func weigh(packs []index.Pack) (weight int) {
 	for i := range packs {
-		weight += packWeight
-		for j := range packs[i].Table.Frames {
-			weight += len(packs[i].Table.Frames[j].Blobs)
-		}
+		weight += packWeight + packs[i].Table.Blobs()
 	}
 	return weight
 }

@@ -72,7 +72,7 @@ func TestEveryBlobHasAPlace(t *testing.T) {
 	const packs, blobs = 5, 800
 	r := indexed(t, packs, blobs)
 	p, err := openPlaces(t.Context(), r, segmentReader(r), report.NewJob(report.Prune, time.Now),
-		t.TempDir(), map[format.ID]struct{}{id(3, 1): {}})
+		t.TempDir(), map[format.ID]struct{}{id(3, 1): {}}, false)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, p.close()) }()
 	require.EqualValues(t, packs*blobs, p.index.Blobs())
@@ -104,7 +104,7 @@ func TestMemoryOfABlob(t *testing.T) {
 	taken := math.Inf(1)
 	for range 3 { // the runtime adds some kilobytes of its own now and then
 		before := heap()
-		p, err := openPlaces(t.Context(), r, segmentReader(r), report.NewJob(report.Prune, time.Now), t.TempDir(), nil)
+		p, err := openPlaces(t.Context(), r, segmentReader(r), report.NewJob(report.Prune, time.Now), t.TempDir(), nil, false)
 		require.NoError(t, err)
 		visited := reach.NewBitset(p.index.Blobs())
 		_, err = p.index.LocateOne(id(1, 2)) // sorts the list

@@ -74,25 +74,14 @@ func segmentReader(r *repo.Repository) *object.Segments {
 	return &object.Segments{Store: r.Store(), Keys: r.Keys(), Width: object.Ahead, Room: kept}
 }
 
-// openPlaces reads the index, the list of packs and the tables of packs that no segment names.
+// openPlaces reads the index, the list of packs and the tables of packs that no segment names. With sized, shares are
+// wanted.
 func openPlaces(ctx context.Context, r *repo.Repository, k *object.Segments, l *report.Ledger, scratch string,
-	doomed map[format.ID]struct{},
-) (*places, error) {
-	p := newPlaces(r, k, l, doomed)
-	if err := p.open(ctx, scratch); err != nil {
-		return nil, err
-	}
-	return p, nil
-}
-
-func newPlaces(r *repo.Repository, k *object.Segments, l *report.Ledger, doomed map[format.ID]struct{}) *places {
-	return &places{r: r, reader: k, ledger: l, noted: make(map[format.ID]noted), doomed: doomed}
-}
-
-// open is the reading of openPlaces.
-func (p *places) open(ctx context.Context, scratch string) (err error) {
+	doomed map[format.ID]struct{}, sized bool,
+) (_ *places, err error) {
+	p := &places{r: r, reader: k, ledger: l, noted: make(map[format.ID]noted), doomed: doomed, sized: sized}
 	if p.index, err = p.r.TempIndex(scratch); err != nil {
-		return err
+		return nil, err
 	}
 	defer func() {
 		if err != nil {
@@ -101,24 +90,24 @@ func (p *places) open(ctx context.Context, scratch string) (err error) {
 	}()
 	// The packs are listed after the index: a pack that a segment names was there before it.
 	if err = p.list(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	p.first = len(p.noted)
 	if err = p.listPacks(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	p.reads(report.Listing, p.segments.Counting)
 	if err = p.eachSegment(ctx, p.enter); err != nil {
-		return err
+		return nil, err
 	}
 	if err = p.enterStrays(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	if _, err = p.index.Replaced(); err != nil { // sorts it, so that a lack of space shows here
-		return err
+		return nil, err
 	}
 	p.used = reach.NewBitset(p.index.Blobs())
-	return nil
+	return p, nil
 }
 
 func (p *places) close() error { return p.index.Close() }
@@ -269,13 +258,10 @@ func (p *places) add(rank int, s *packState, t *pack.Table) (err error) {
 
 // appendShares divides the sealed bytes of a frame among its blobs by their lengths. The shares add up.
 func appendShares(shares []uint32, f *pack.Frame) []uint32 {
-	all, sum, given := uint64(0), uint64(0), uint64(0)
-	for _, b := range f.Blobs {
-		all += uint64(b.Len)
-	}
+	sum, given := uint64(0), uint64(0)
 	for _, b := range f.Blobs {
 		sum += uint64(b.Len)
-		until := uint64(f.Sealed) * sum / max(all, 1)
+		until := uint64(f.Sealed) * sum / max(uint64(f.Raw), 1)
 		shares, given = append(shares, uint32(until-given)), until
 	}
 	return shares

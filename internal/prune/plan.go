@@ -121,16 +121,16 @@ func (v *survey) planned(s *packState, t *pack.Table) planned {
 	n, raw, sealed := s.base, uint64(0), 0.0
 	for i := range t.Frames {
 		f := &t.Frames[i]
-		live, all := uint64(0), uint64(0)
+		live := uint64(0)
 		for _, b := range f.Blobs {
-			if all += uint64(b.Len); v.used.Has(n) {
+			if v.used.Has(n) {
 				live += uint64(b.Len)
 			}
 			n++
 		}
 		raw += live
-		if all > 0 {
-			sealed += float64(f.Sealed) * float64(live) / float64(all)
+		if f.Raw > 0 {
+			sealed += float64(f.Sealed) * float64(live) / float64(f.Raw)
 		}
 	}
 	return planned{id: s.id, size: s.size, needed: min(uint64(sealed), s.size), raw: raw}

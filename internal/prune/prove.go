@@ -161,13 +161,7 @@ func ends(ctx context.Context, err error) bool {
 
 // doubles returns the needed blobs of a pack, by its own table, that count in other packs.
 func (w *prover) doubles(s *packState, t *pack.Table) (doubles []double, err error) {
-	var ids []format.ID
-	for i := range t.Frames {
-		for _, b := range t.Frames[i].Blobs {
-			ids = append(ids, b.ID)
-		}
-	}
-	found, err := w.v.index.Locate(nil, ids)
+	found, err := w.v.index.Locate(nil, t.IDs())
 	if err != nil {
 		return nil, err
 	}

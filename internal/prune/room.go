@@ -96,7 +96,7 @@ func (p *pruner) places(ctx context.Context, doomed map[format.ID]struct{}) (*pl
 				return nil, err
 			}
 		}
-		found, err := openPlaces(ctx, p.r, p.reader, p.opt.Ledger, p.round.index, doomed)
+		found, err := openPlaces(ctx, p.r, p.reader, p.opt.Ledger, p.round.index, doomed, false)
 		full := errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 		if !full || errors.Is(err, store.ErrNoSpace) || p.round.index == index.InMemory {
 			return found, err

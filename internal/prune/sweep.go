@@ -62,9 +62,7 @@ func (p *pruner) sweep(ctx context.Context, v *survey) error {
 	}
 	if stray { // a prune that was cut off may have removed revived packs from the index
 		p.opt.Ledger.Phase(report.Indexing)
-		if _, err := p.r.RebuildIndex(ctx); err != nil {
-			return err
-		}
+		return p.r.RebuildIndex(ctx)
 	}
 	return nil
 }
@@ -103,7 +101,7 @@ func (p *pruner) removal(ctx context.Context, v *survey) (removal, error) {
 		m := &v.ripe[i]
 		stays := func(id format.ID) bool { return m.Damaged && (kept[id] || v.needs(id)) }
 		if !slices.ContainsFunc(m.Packs, stays) {
-			what.marks = append(what.marks, m.Info.Name)
+			what.marks = append(what.marks, m.Name())
 		}
 	}
 	return what, nil
@@ -224,13 +222,7 @@ func (v *survey) healed(ctx context.Context, gone map[format.ID]bool) (before []
 			if !slices.Contains(before, info) {
 				before = append(before, info)
 			}
-			var ids []format.ID
-			for j := range s.Table.Frames {
-				for _, b := range s.Table.Frames[j].Blobs {
-					ids = append(ids, b.ID)
-				}
-			}
-			found, err := v.index.Locate(nil, ids)
+			found, err := v.index.Locate(nil, s.Table.IDs())
 			for j := 0; err == nil && j < len(found); j++ {
 				var at blobindex.Found
 				if at, err = v.index.Found(&found[j]); at.Pack != nil && at.Pack.ID != s.ID {

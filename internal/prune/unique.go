@@ -63,16 +63,16 @@ func (u *usage) sum(ctx context.Context, blobs reach.Bitset) (s Usage, err error
 		n := at.base
 		for j := range t.Frames {
 			f := &t.Frames[j]
-			own, all := uint64(0), uint64(0)
+			own := uint64(0)
 			for _, b := range f.Blobs {
-				if all += uint64(b.Len); blobs.Has(n) {
+				if blobs.Has(n) {
 					own += uint64(b.Len)
 					s.Blobs++
 				}
 				n++
 			}
-			if s.Raw += own; all > 0 {
-				stored += float64(f.Sealed) * float64(own) / float64(all)
+			if s.Raw += own; f.Raw > 0 {
+				stored += float64(f.Sealed) * float64(own) / float64(f.Raw)
 			}
 		}
 		return nil

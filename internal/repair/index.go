@@ -129,7 +129,7 @@ func (x *indexer) survey(ctx context.Context, put func(context.Context, *index.P
 		return err
 	}
 	x.skip, x.damaged = marks.UnusableBy(all), marks.DamagedPacks(all)
-	doomed := marks.UnusableBy(slices.DeleteFunc(all, func(m marks.Mark) bool { return m.Damaged }))
+	doomed := marks.DoomedPacks(all)
 	if err := eachSegment(ctx, x.r, x.enter); err != nil {
 		return err
 	}
@@ -221,7 +221,8 @@ func (x *indexer) findAbsent(ctx context.Context) error {
 			return err
 		}
 		for i := range x.marked {
-			if p := &x.marked[i]; anyBlob(p, func(id format.ID) bool { return !elsewhere[id] }) {
+			p := &x.marked[i]
+			if slices.ContainsFunc(p.Table.IDs(), func(id format.ID) bool { return !elsewhere[id] }) {
 				x.res.Absent = append(x.res.Absent, p.ID)
 			}
 		}
@@ -241,7 +242,9 @@ func (x *indexer) there(id format.ID) bool {
 func (x *indexer) storedAgain(ctx context.Context) (map[format.ID]bool, error) {
 	elsewhere := make(map[format.ID]bool) // false: wanted
 	for i := range x.marked {
-		anyBlob(&x.marked[i], func(id format.ID) bool { elsewhere[id] = false; return false })
+		for _, id := range x.marked[i].Table.IDs() {
+			elsewhere[id] = false
+		}
 	}
 	err := eachSegment(ctx, x.r, func(_ object.Info, seg *index.Segment, err error) error {
 		for i := 0; err == nil && i < len(seg.Packs); i++ {
@@ -249,28 +252,15 @@ func (x *indexer) storedAgain(ctx context.Context) (map[format.ID]bool, error) {
 			if _, marked := x.skip[p.ID]; marked || !x.there(p.ID) {
 				continue
 			}
-			anyBlob(p, func(id format.ID) bool {
+			for _, id := range p.Table.IDs() {
 				if _, wanted := elsewhere[id]; wanted {
 					elsewhere[id] = true
 				}
-				return false
-			})
+			}
 		}
 		return nil
 	})
 	return elsewhere, err
-}
-
-// anyBlob reports whether is holds for a blob of the pack.
-func anyBlob(p *index.Pack, is func(format.ID) bool) bool {
-	for i := range p.Table.Frames {
-		for _, b := range p.Table.Frames[i].Blobs {
-			if is(b.ID) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // pack compares a pack with what the index says of it, and returns it if the index must name it again.
@@ -311,9 +301,7 @@ func (x *indexer) pack(ctx context.Context, f object.Info, wrong map[format.ID]b
 func (x *indexer) put(ctx context.Context, p *index.Pack) error {
 	if p != nil {
 		x.seg.Packs = append(x.seg.Packs, *p)
-		for i := range p.Table.Frames {
-			x.blobs += len(p.Table.Frames[i].Blobs)
-		}
+		x.blobs += p.Table.Blobs()
 		if len(x.seg.Packs) < session.SegmentPacks && x.blobs < session.SegmentBlobs {
 			return nil
 		}

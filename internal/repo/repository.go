@@ -257,9 +257,7 @@ func (r *Repository) TempFile(dir string) (*cachefile.TempFile, error) {
 func (r *Repository) Sync(ctx context.Context) error { return r.index.Sync(ctx) }
 
 // RebuildIndex writes new segments for all packs that no index segment names.
-func (r *Repository) RebuildIndex(ctx context.Context) (index.Rebuilt, error) {
-	return r.index.Rebuild(ctx)
-}
+func (r *Repository) RebuildIndex(ctx context.Context) error { return r.index.Rebuild(ctx) }
 
 // RecordDamage marks packs or index segments as damaged, so that the next backup of any machine stores the needed blobs
 // of the packs again, and replaces the segments. It skips files that are already marked and returns how many it marked.

@@ -44,26 +44,6 @@ type Cache struct {
 	InUse      bool      `json:"in_use"`
 }
 
-// LastAt returns the ID of the repository that was opened at a location last, by the records in the folder of all
-// caches; "": unknown.
-func LastAt(dir, location string) (id string) {
-	entries, err := os.ReadDir(dir)
-	if dir == "" || err != nil {
-		return ""
-	}
-	var last time.Time
-	for _, e := range entries {
-		if !e.IsDir() || !isRepository(e.Name()) {
-			continue
-		}
-		path := filepath.Join(dir, e.Name(), openedName)
-		if info, err := os.Lstat(path); err == nil && info.ModTime().After(last) && read(path) == location {
-			id, last = e.Name(), info.ModTime()
-		}
-	}
-	return id
-}
-
 // Opened records that the repository at location was opened with the cache folder. Failures are ignored: without the
 // record, the times of other files count.
 func Opened(folder, location string) {
@@ -207,6 +187,15 @@ func Sweep(dir string) {
 func Find(dir, location string) (string, error) {
 	folder, _, err := find(dir, location)
 	return folder, err
+}
+
+// LastAt returns the ID of the repository that was opened at a location last, by the records in the folder of all
+// caches; "": unknown.
+func LastAt(dir, location string) (id string) {
+	if folder, _, err := find(dir, location); err == nil && folder != "" {
+		id = filepath.Base(folder)
+	}
+	return id
 }
 
 // LastOpened returns when the repository at a location was opened last; zero: never, or it is unknown.

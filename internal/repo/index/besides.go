@@ -90,6 +90,5 @@ func (b *besides) read(ctx context.Context) error {
 	if err := b.strays.Open(); err != nil {
 		return err
 	}
-	_, err = b.strays.rebuildFrom(ctx, files, nil, localOnly)
-	return err
+	return b.strays.rebuildFrom(ctx, files, nil, localOnly)
 }

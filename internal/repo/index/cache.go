@@ -143,7 +143,7 @@ func (c *Cache) locked(call func(locked bool) error) error {
 	if c.held {
 		return call(true)
 	}
-	var lock *folderLock
+	var lock *os.File
 	for wait := time.Duration(0); lock == nil && wait < lockWait; wait += lockWait / 10 {
 		if wait > 0 {
 			time.Sleep(lockWait / 10)
@@ -153,7 +153,7 @@ func (c *Cache) locked(call func(locked bool) error) error {
 			return err
 		}
 	}
-	defer lock.release()
+	defer lock.Close() // without a lock it does nothing
 	c.held = lock != nil
 	defer func() { c.held = false }()
 	return call(c.held)
@@ -313,7 +313,10 @@ func (c *Cache) Merge(id format.ID, seg *index.Segment, superseded ...format.ID)
 	if had, err := c.hasLocked(id); had || err != nil {
 		return err
 	}
-	n := blobsOf(seg.Packs)
+	n := 0
+	for i := range seg.Packs {
+		n += seg.Packs[i].Table.Blobs()
+	}
 	if have := len(c.memory.blobs); have > 0 && have+n > c.opt.Batch {
 		if err := c.spill(); err != nil {
 			return err

@@ -89,11 +89,9 @@ func (f folder) prepare() (untidy bool, err error) {
 	return len(rest) > 0 || old == nil, nil
 }
 
-// folderLock is held by the one process that changes the folder of runs.
-type folderLock struct{ file *os.File }
-
-// lock takes the lock without waiting; nil: another process has it. The kernel releases it when the process ends.
-func (f folder) lock() (*folderLock, error) {
+// lock takes the lock of the one process that changes the folder of runs, without waiting, until the file is closed;
+// nil: another process has it. The kernel releases it when the process ends.
+func (f folder) lock() (*os.File, error) {
 	if err := os.MkdirAll(f.runs(), 0o700); err != nil {
 		return nil, err
 	}
@@ -113,7 +111,7 @@ func (f folder) lock() (*folderLock, error) {
 		mine, err := file.Stat()
 		now, lstatErr := os.Lstat(path)
 		if err == nil && lstatErr == nil && os.SameFile(mine, now) {
-			return &folderLock{file}, nil
+			return file, nil
 		}
 		_ = file.Close() // the folder was removed since, and perhaps made again
 		if err != nil || lstatErr != nil && !errors.Is(lstatErr, fs.ErrNotExist) {
@@ -122,12 +120,6 @@ func (f folder) lock() (*folderLock, error) {
 		if err := os.MkdirAll(f.runs(), 0o700); err != nil {
 			return nil, err
 		}
-	}
-}
-
-func (l *folderLock) release() {
-	if l != nil {
-		_ = l.file.Close()
 	}
 }
 

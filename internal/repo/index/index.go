@@ -213,11 +213,11 @@ func (x *Index) readUnnamedLocked(ctx context.Context) error {
 
 // Rebuild writes new segments for all packs that no segment names, from their trailers, or from their frames if the
 // trailer is damaged. Packs that a prune is about to remove are left out.
-func (x *Index) Rebuild(ctx context.Context) (Rebuilt, error) {
+func (x *Index) Rebuild(ctx context.Context) error {
 	x.syncMu.Lock()
 	defer x.syncMu.Unlock()
 	if err := x.syncLocked(ctx, mayDrop); err != nil {
-		return Rebuilt{}, err
+		return err
 	}
 	return x.rebuildLocked(ctx, nil, growOnly)
 }
@@ -269,7 +269,7 @@ func (x *Index) adopt(ctx context.Context) error {
 func (x *Index) PutBack(ctx context.Context) error {
 	x.syncMu.Lock()
 	defer x.syncMu.Unlock()
-	if _, err := x.rebuildLocked(ctx, nil, wholeOnly); err != nil {
+	if err := x.rebuildLocked(ctx, nil, wholeOnly); err != nil {
 		return fmt.Errorf("put packs back: %w", err)
 	}
 	return nil

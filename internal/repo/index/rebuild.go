@@ -23,13 +23,6 @@ const (
 	rebuiltBlobs = 256 << 10
 )
 
-// Rebuilt is the result of Rebuild.
-type Rebuilt struct {
-	Packs   int         // read and put into the index
-	Walked  int         // of those, packs whose trailer was damaged, so that their frames were read one by one
-	Damaged []format.ID // packs with damaged frames
-}
-
 // rebuild gathers packs into segments.
 type rebuild struct {
 	x          *Index
@@ -39,14 +32,14 @@ type rebuild struct {
 	blobs      int
 	whole      bool // leave out damaged packs
 	keepHere   bool // store segments in the local cache only
-	result     Rebuilt
+	packs      int  // that were put into the index
 }
 
 // rebuildUnlessInDoubt is rebuildLocked where no mark is damaged. Otherwise a prune may be about to remove any pack
 // that no segment names: none is used, and whole is false.
 func (x *Index) rebuildUnlessInDoubt(ctx context.Context, supersedes []format.ID, mode syncMode) (whole bool,
 	err error) {
-	_, err = x.rebuildLocked(ctx, supersedes, mode)
+	err = x.rebuildLocked(ctx, supersedes, mode)
 	if errors.Is(err, marks.ErrDamaged) {
 		x.note("packs that no index segment names are not used: %v", err)
 		return false, nil
@@ -55,23 +48,21 @@ func (x *Index) rebuildUnlessInDoubt(ctx context.Context, supersedes []format.ID
 }
 
 // rebuildLocked expects a synchronised cache. The first new segment supersedes the given ones.
-func (x *Index) rebuildLocked(ctx context.Context, supersedes []format.ID, mode syncMode) (Rebuilt, error) {
+func (x *Index) rebuildLocked(ctx context.Context, supersedes []format.ID, mode syncMode) error {
 	all, err := marks.All(ctx, x.st, x.keys)
 	if err != nil {
-		return Rebuilt{}, err
+		return err
 	}
 	// A pack that is marked as damaged may be the only one with something that a snapshot needs.
-	files, err := x.unnamedPacks(ctx,
-		marks.UnusableBy(slices.DeleteFunc(all, func(m marks.Mark) bool { return m.Damaged })))
+	files, err := x.unnamedPacks(ctx, marks.DoomedPacks(all))
 	if err != nil {
-		return Rebuilt{}, err
+		return err
 	}
 	return x.rebuildFrom(ctx, files, supersedes, mode)
 }
 
 // rebuildFrom puts packs into the index. The first new segment supersedes the given ones.
-func (x *Index) rebuildFrom(ctx context.Context, files []object.Info, supersedes []format.ID, mode syncMode) (Rebuilt,
-	error) {
+func (x *Index) rebuildFrom(ctx context.Context, files []object.Info, supersedes []format.ID, mode syncMode) error {
 	b := &rebuild{x: x, cache: x.cache, supersedes: supersedes, keepHere: mode&localOnly != 0, whole: mode&wholeOnly != 0}
 	err := object.InOrder(ctx, len(files), trailersAtOnce,
 		func(ctx context.Context, i int) (OwnTable, error) {
@@ -82,12 +73,12 @@ func (x *Index) rebuildFrom(ctx context.Context, files []object.Info, supersedes
 		err = b.flush(ctx)
 	}
 	if err != nil {
-		return b.result, fmt.Errorf("rebuild index: %w", err)
+		return fmt.Errorf("rebuild index: %w", err)
 	}
-	if b.result.Packs > 0 {
-		x.note("%d packs were put back into the index", b.result.Packs)
+	if b.packs > 0 {
+		x.note("%d packs were put back into the index", b.packs)
 	}
-	return b.result, nil
+	return nil
 }
 
 // unnamedPacks lists the packs without a segment, but for some.
@@ -155,20 +146,14 @@ func (b *rebuild) add(ctx context.Context, f object.Info, t OwnTable) error {
 		return nil
 	}
 	if t.Lost != nil {
-		b.result.Damaged = append(b.result.Damaged, f.ID)
 		b.x.note("pack %s is damaged, %d of its frames can be read: %v", f.ID, len(t.Table.Frames), t.Lost)
 	}
 	if len(t.Table.Frames) == 0 {
 		return nil
 	}
-	b.result.Packs++
-	if t.Walked {
-		b.result.Walked++
-	}
+	b.packs++
 	b.seg.Packs = append(b.seg.Packs, index.Pack{ID: f.ID, Size: uint64(f.Size), Table: t.Table})
-	for i := range t.Table.Frames {
-		b.blobs += len(t.Table.Frames[i].Blobs)
-	}
+	b.blobs += t.Table.Blobs()
 	if len(b.seg.Packs) < rebuiltPacks && b.blobs < rebuiltBlobs {
 		return nil
 	}

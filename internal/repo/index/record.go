@@ -69,15 +69,6 @@ func infoOf(p *index.Pack) PackInfo {
 	return PackInfo{ID: p.ID, Salt: p.Table.Salt, Size: p.Size}
 }
 
-func blobsOf(packs []index.Pack) (n int) {
-	for i := range packs {
-		for j := range packs[i].Table.Frames {
-			n += len(packs[i].Table.Frames[j].Blobs)
-		}
-	}
-	return n
-}
-
 // eachBlob calls visit for the blobs of a pack in the order of its table.
 func eachBlob(p *index.Pack, visit func(id format.ID, loc Loc) error) error {
 	for _, f := range p.Table.Frames {

@@ -243,7 +243,7 @@ func TestTwoWriters(t *testing.T) {
 	require.NoError(t, two.Publish())
 	a.check(t, two, writerSpan)
 	require.Empty(t, runNames(t, dir), "the other one has the lock")
-	lock.release()
+	require.NoError(t, lock.Close())
 	for n := range 6 {
 		b.merge(t, one, blobsOfWriter(n))
 	}
@@ -360,7 +360,7 @@ func TestDamageWithoutTheLock(t *testing.T) {
 	require.NoError(t, reader.Refresh())
 	mend(t, reader)
 	require.Equal(t, names, runNames(t, dir), "nothing is removed")
-	lock.release()
+	require.NoError(t, lock.Close())
 	require.NoError(t, reader.Refresh())
 	mend(t, reader)
 	reader.Close()
@@ -382,7 +382,7 @@ func TestOldCacheIsRemoved(t *testing.T) {
 	require.NoError(t, err)
 	open()
 	require.FileExists(t, old)
-	lock.release()
+	require.NoError(t, lock.Close())
 	open()
 	open()
 	require.NoFileExists(t, old)

@@ -38,7 +38,7 @@ func TestNumbersOfBlobs(t *testing.T) {
 		first[i], err = x.Add(0, 0, &all[i])
 		require.NoError(t, err)
 		require.Equal(t, next, first[i])
-		next += uint64(blobsOf(all[i : i+1]))
+		next += uint64(all[i].Table.Blobs())
 	}
 	again := all[0] // under another pack, which came later
 	again.ID = id(9_000_000)
@@ -70,7 +70,7 @@ func TestNumbersOfBlobs(t *testing.T) {
 	}
 	replaced, err := x.Replaced()
 	require.NoError(t, err)
-	require.EqualValues(t, blobsOf(all[:1]), replaced)
+	require.EqualValues(t, all[0].Table.Blobs(), replaced)
 	require.NoError(t, x.Close())
 }
 

@@ -19,11 +19,10 @@ func Put(ctx context.Context, st store.Store, keys *seal.Keys, m *mark.Mark) (Ma
 	if err != nil {
 		return Mark{}, fmt.Errorf("seal mark: %w", err)
 	}
-	name := object.Named(store.Mark, id)
-	if err := object.Put(ctx, st, name, data, true); err != nil {
+	if err := object.Put(ctx, st, object.Named(store.Mark, id), data, true); err != nil {
 		return Mark{}, fmt.Errorf("put mark: %w", err)
 	}
-	return Mark{ID: id, Info: store.Info{Name: name, Size: int64(len(data))}, Mark: m}, nil
+	return Mark{object.Info{ID: id, Size: int64(len(data))}, m}, nil
 }
 
 // PutDamage marks packs as missing or damaged. The caller knows that no mark names them yet.
@@ -56,9 +55,4 @@ func Record(ctx context.Context, st store.Store, keys *seal.Keys, host string, p
 	}
 	_, err = PutDamage(ctx, st, keys, host, fresh)
 	return len(fresh), err
-}
-
-// DamagedPacks returns the packs that marks name as missing or damaged.
-func DamagedPacks(marks []Mark) map[format.ID]struct{} {
-	return UnusableBy(slices.DeleteFunc(slices.Clone(marks), func(m Mark) bool { return !m.Damaged }))
 }

@@ -6,8 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
+	"maps"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -18,10 +17,12 @@ import (
 
 // Mark is a mark on the target.
 type Mark struct {
-	ID   format.ID
-	Info store.Info // from the listing
+	object.Info // of its file
 	*mark.Mark
 }
+
+// Name returns the name of its file.
+func (m *Mark) Name() store.Name { return object.Named(store.Mark, m.ID) }
 
 // All returns the marks on the target by ascending ID. An unreadable mark is an error, ErrDamaged if it is damaged:
 // without it a snapshot could rely on a pack that is about to be removed.
@@ -45,16 +46,10 @@ type Unreadable struct {
 // Read returns the marks by ascending ID, and those that are damaged. A writer must not continue beside a damaged one
 // while a prune is running.
 func Read(ctx context.Context, st store.Store, keys *seal.Keys) (marks []Mark, damaged []Unreadable, err error) {
-	var infos []store.Info
-	for info, err := range object.Files(ctx, st, store.Mark) {
-		if err != nil {
-			return nil, nil, fmt.Errorf("list marks: %w", err)
-		}
-		if _, err := format.ParseID(info.Name.ID); err == nil { // else not a name of this program
-			infos = append(infos, info)
-		}
+	infos, err := object.List(ctx, st, store.Mark)
+	if err != nil {
+		return nil, nil, err
 	}
-	slices.SortFunc(infos, func(a, b store.Info) int { return strings.Compare(a.Name.ID, b.Name.ID) })
 	type read struct {
 		*mark.Mark
 		err error
@@ -68,12 +63,12 @@ func Read(ctx context.Context, st store.Store, keys *seal.Keys) (marks []Mark, d
 			switch {
 			case errors.Is(r.err, store.ErrNotExist): // a prune has just removed it
 			case object.IsDamage(r.err):
-				damaged = append(damaged, Unreadable{infos[i].Name, fmt.Errorf("%w: %w", ErrDamaged, r.err)})
+				name := object.Named(store.Mark, infos[i].ID)
+				damaged = append(damaged, Unreadable{name, fmt.Errorf("%w: %w", ErrDamaged, r.err)})
 			case r.err != nil:
 				return r.err
 			default:
-				id, _ := format.ParseID(infos[i].Name.ID)
-				marks = append(marks, Mark{id, infos[i], r.Mark})
+				marks = append(marks, Mark{infos[i], r.Mark})
 			}
 			return nil
 		})
@@ -83,34 +78,41 @@ func Read(ctx context.Context, st store.Store, keys *seal.Keys) (marks []Mark, d
 	return marks, damaged, nil
 }
 
-func readMark(ctx context.Context, st store.Store, keys *seal.Keys, info store.Info) (*mark.Mark, error) {
-	plain, err := object.Load(ctx, st, keys, info.Name, info.Size)
+func readMark(ctx context.Context, st store.Store, keys *seal.Keys, info object.Info) (*mark.Mark, error) {
+	name := object.Named(store.Mark, info.ID)
+	plain, err := object.Load(ctx, st, keys, name, info.Size)
 	if err != nil {
 		return nil, err
 	}
 	m, err := mark.Decode(plain)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", info.Name.Path(), err)
+		return nil, fmt.Errorf("%s: %w", name.Path(), err)
 	}
 	return m, nil
 }
 
-// Doomed returns the packs that marks name, and fails as All does.
-func Doomed(ctx context.Context, st store.Store, keys *seal.Keys) (map[format.ID]struct{}, error) {
-	marks, err := All(ctx, st, keys)
-	if err != nil {
-		return nil, err
-	}
-	return UnusableBy(marks), nil
-}
-
 // UnusableBy returns the packs that the given marks name.
 func UnusableBy(marks []Mark) map[format.ID]struct{} {
-	doomed := make(map[format.ID]struct{})
+	all := DamagedPacks(marks)
+	maps.Copy(all, DoomedPacks(marks))
+	return all
+}
+
+// DamagedPacks returns the packs that marks name as missing or damaged.
+func DamagedPacks(marks []Mark) map[format.ID]struct{} { return packsOf(marks, true) }
+
+// DoomedPacks returns the packs that marks name because a prune is about to remove them.
+func DoomedPacks(marks []Mark) map[format.ID]struct{} { return packsOf(marks, false) }
+
+func packsOf(marks []Mark, damaged bool) map[format.ID]struct{} {
+	packs := make(map[format.ID]struct{})
 	for i := range marks {
+		if marks[i].Damaged != damaged {
+			continue
+		}
 		for _, id := range marks[i].Packs {
-			doomed[id] = struct{}{}
+			packs[id] = struct{}{}
 		}
 	}
-	return doomed
+	return packs
 }

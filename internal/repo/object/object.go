@@ -79,18 +79,27 @@ func readNamed(ctx context.Context, st store.Store, name store.Name, size int64)
 // pieceRead bounds one read of IsWhole.
 const pieceRead = 4 << 20
 
+// Sum returns the sum of a file of that size, read in pieces through buf.
+func Sum(ctx context.Context, st store.Store, name store.Name, size int64, buf []byte) (*pack.Sum, error) {
+	sum := pack.NewSum()
+	for at := int64(0); at < size; at += int64(len(buf)) {
+		buf = buf[:min(int64(len(buf)), size-at)]
+		if err := st.Get(ctx, name, at, buf); err != nil {
+			return nil, err
+		}
+		_, _ = sum.Write(buf) // never fails
+	}
+	return sum, nil
+}
+
 // IsWhole reports whether a file that is named by the hash of its bytes exists and has that hash, read over another
 // connection than before. It keeps a part of the file in memory.
 func IsWhole(ctx context.Context, st store.Store, name store.Name) (bool, error) {
 	ctx = store.SecondLook(ctx)
 	info, err := st.Stat(ctx, name)
-	sum := pack.NewSum()
-	buf := make([]byte, min(max(info.Size, 0), pieceRead))
-	for at := int64(0); err == nil && at < info.Size; at += int64(len(buf)) {
-		buf = buf[:min(int64(len(buf)), info.Size-at)]
-		if err = st.Get(ctx, name, at, buf); err == nil {
-			_, _ = sum.Write(buf) // never fails
-		}
+	var sum *pack.Sum
+	if err == nil {
+		sum, err = Sum(ctx, st, name, info.Size, make([]byte, min(max(info.Size, 0), pieceRead)))
 	}
 	if err != nil && (ctx.Err() != nil || errors.Is(err, store.ErrGone) || errors.Is(err, store.ErrDenied)) {
 		return false, fmt.Errorf("read %s once more: %w", name.Path(), err)

@@ -3,8 +3,6 @@ package session
 import (
 	"context"
 	"time"
-
-	"github.com/tidemark-backup/tidemark/pkg/format/index"
 )
 
 // commitRegularly bounds how much work a killed session loses. A stored pack gets its index segment after
@@ -42,19 +40,15 @@ func (s *Session) commitDue(ctx context.Context) error {
 			return err
 		}
 	}
-	s.committing.Lock()
-	defer s.committing.Unlock()
-	if batch := s.seg.takeSince(now.Add(-s.opt.Tuning.Interval)); len(batch) > 0 {
-		return s.writeSegment(ctx, batch)
-	}
-	return nil
+	return s.commit(ctx, now.Add(-s.opt.Tuning.Interval))
 }
 
-// commit writes an index segment for all packs that have none.
-func (s *Session) commit(ctx context.Context) error {
+// commit writes an index segment for all packs that have none, if the first of them is from before a moment; zero: in
+// any case.
+func (s *Session) commit(ctx context.Context, before time.Time) error {
 	s.committing.Lock()
 	defer s.committing.Unlock()
-	if batch := s.seg.take(); len(batch) > 0 {
+	if batch := s.seg.take(before); len(batch) > 0 {
 		return s.writeSegment(ctx, batch)
 	}
 	return nil
@@ -70,16 +64,6 @@ func (p *packer) flushOpened(before time.Time) error {
 		return nil
 	}
 	return p.dispatch()
-}
-
-// takeSince returns all queued packs if the first of them is from before a moment.
-func (g *segment) takeSince(before time.Time) []index.Pack {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if len(g.packs) == 0 || g.since.After(before) {
-		return nil
-	}
-	return g.drain()
 }
 
 // begins is called before a pack is stored.

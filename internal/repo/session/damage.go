@@ -170,7 +170,7 @@ func (s *Session) RetractDamage(ctx context.Context, intact []format.ID) (retrac
 				return retracted, fmt.Errorf("mark the other packs: %w", err)
 			}
 		}
-		if err := store.Discard(ctx, s.st, m.Info.Name); err != nil {
+		if err := store.Discard(ctx, s.st, m.Name()); err != nil {
 			return retracted, fmt.Errorf("remove mark: %w", err)
 		}
 		retracted += len(m.Packs) - len(left)

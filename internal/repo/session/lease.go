@@ -406,10 +406,11 @@ func (s *Session) verifyAfterPublish(ctx context.Context, name store.Name, lapse
 // Repeating a run that fails for this reason is fast, since its packs are in the index.
 func (s *Session) recheck(ctx context.Context) error {
 	s.opt.Observer.Note("the lease of this run had expired; making sure that everything it relies on is still there")
-	marked, err := marks.Doomed(ctx, s.st, s.to.Keys)
+	all, err := marks.All(ctx, s.st, s.to.Keys)
 	if err != nil {
 		return fmt.Errorf("read marks: %w", err)
 	}
+	marked := marks.UnusableBy(all)
 	missing := make(map[format.ID]struct{})
 	err = s.to.Index.Packs(func(p index.PackInfo) error {
 		id := p.ID

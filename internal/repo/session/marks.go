@@ -44,7 +44,7 @@ func (s *Session) readMarks(ctx context.Context) (damaged []marks.Unreadable, er
 		return nil, fmt.Errorf("read marks: %w", err)
 	}
 	s.marks, s.doomed = found, marks.UnusableBy(found)
-	s.toRemove = marks.UnusableBy(slices.DeleteFunc(slices.Clone(found), func(m marks.Mark) bool { return m.Damaged }))
+	s.toRemove = marks.DoomedPacks(found)
 	return damaged, nil
 }
 

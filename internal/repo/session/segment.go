@@ -29,19 +29,20 @@ func (g *segment) add(p index.Pack, t Tuning) []index.Pack {
 		g.since = t.Now()
 	}
 	g.packs = append(g.packs, p)
-	for i := range p.Table.Frames {
-		g.blobs += len(p.Table.Frames[i].Blobs)
-	}
+	g.blobs += p.Table.Blobs()
 	if len(g.packs) < t.Segment && g.blobs < SegmentBlobs && t.Now().Sub(g.since) < t.Interval {
 		return nil
 	}
 	return g.drain()
 }
 
-// take returns the queued packs.
-func (g *segment) take() []index.Pack {
+// take returns the queued packs if the first of them is from before a moment; zero: in any case.
+func (g *segment) take(before time.Time) []index.Pack {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if !before.IsZero() && g.since.After(before) {
+		return nil
+	}
 	return g.drain()
 }
 
@@ -84,10 +85,8 @@ func (s *Session) writeSegment(ctx context.Context, packs []index.Pack) (err err
 		return fmt.Errorf("merge index segment into the cache: %w", err)
 	}
 	for i := range packs {
-		for j := range packs[i].Table.Frames {
-			for _, b := range packs[i].Table.Frames[j].Blobs {
-				s.claims.stored(b.ID)
-			}
+		for _, id := range packs[i].Table.IDs() {
+			s.claims.stored(id)
 		}
 	}
 	return nil

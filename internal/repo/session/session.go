@@ -236,7 +236,7 @@ func (s *Session) end(failed error) error {
 	// old ones could not be deleted before they are repacked as well. Without a segment, the next prune removes the new
 	// packs.
 	unused := failed != nil && s.opt.Task == PruneTask
-	if batch := s.seg.take(); len(batch) > 0 && !unused {
+	if batch := s.seg.take(time.Time{}); len(batch) > 0 && !unused {
 		err = s.writeSegment(ctx, batch)
 		if errors.Is(err, localfs.ErrStopped) {
 			err = nil // the next run merges the segment
@@ -385,7 +385,7 @@ func (s *Session) Flush(ctx context.Context) error {
 	if err := s.err(); err != nil {
 		return err
 	}
-	if err := s.commit(ctx); err != nil {
+	if err := s.commit(ctx, time.Time{}); err != nil {
 		return s.fail(err)
 	}
 	return nil

@@ -86,6 +86,25 @@ type Table struct {
 	Frames []Frame // by ascending offset
 }
 
+// Blobs returns the number of blobs.
+func (t *Table) Blobs() (n int) {
+	for i := range t.Frames {
+		n += len(t.Frames[i].Blobs)
+	}
+	return n
+}
+
+// IDs returns the IDs of the blobs in the order of the table.
+func (t *Table) IDs() []format.ID {
+	ids := make([]format.ID, 0, t.Blobs())
+	for i := range t.Frames {
+		for _, b := range t.Frames[i].Blobs {
+			ids = append(ids, b.ID)
+		}
+	}
+	return ids
+}
+
 // Payload is a frame that is compressed but not sealed.
 type Payload struct {
 	Codec Codec

@@ -225,7 +225,7 @@ func (a *adder) leave() {
 	a.p.Store = a.Store
 	a.p.Open.Cache.Dir = a.p.T.TempDir()
 	require.NoError(a.p.T, a.p.With(func(r *repo.Repository) error {
-		_, err := r.RebuildIndex(ctx)
+		err := r.RebuildIndex(ctx)
 		return err
 	}))
 }
