@@ -44,7 +44,7 @@ func Packs(ctx context.Context, r *repo.Repository, prefixes []string, opt Optio
 		if err != nil {
 			return err
 		}
-		k := rewrite.NewKeeper(r, s)
+		k := rewrite.NewKeeper(r, s, nil)
 		tables, err := tablesOf(ctx, r, chosen)
 		if err != nil {
 			return err
@@ -59,10 +59,7 @@ func Packs(ctx context.Context, r *repo.Repository, prefixes []string, opt Optio
 		if len(res.Packs) == 0 {
 			return nil
 		}
-		if err := k.Flush(); err != nil {
-			return err
-		}
-		if err := s.Flush(ctx); err != nil {
+		if err := k.Flush(ctx); err != nil {
 			return err
 		}
 		return findLosses(ctx, r, k, &res.Losses)
@@ -216,8 +213,5 @@ func findLosses(ctx context.Context, r *repo.Repository, k *rewrite.Keeper, loss
 			return err
 		}
 	}
-	if err := k.Flush(); err != nil { // what the walk met and stored again
-		return err
-	}
-	return k.Session().Flush(ctx)
+	return k.Flush(ctx) // what the walk met and stored again
 }

@@ -41,15 +41,15 @@ func Snapshots(ctx context.Context, r *repo.Repository, opt SnapshotOptions) (*S
 		if err != nil {
 			return err
 		}
-		k := rewrite.NewKeeper(r, s)
-		m := &mender{k: k, opt: opt, res: res, to: rewrite.NewReplacer(r, k, listed), walker: newWalker(k, &res.Losses)}
+		k := rewrite.NewKeeper(r, s, listed)
+		m := &mender{k: k, opt: opt, res: res, walker: newWalker(k, &res.Losses)}
 		for i := range listed {
 			if err := m.one(ctx, &listed[i]); err != nil {
 				return fmt.Errorf("snapshot %s: %w", listed[i].ID.Short(), err)
 			}
 			res.Snapshots++
 		}
-		return k.Flush()
+		return k.Flush(ctx)
 	})
 	if err != nil {
 		return res, fmt.Errorf("repair snapshots: %w", err)
@@ -62,7 +62,6 @@ type mender struct {
 	k      *rewrite.Keeper
 	opt    SnapshotOptions
 	res    *SnapshotsResult
-	to     *rewrite.Replacer
 	walker *walker
 }
 
@@ -91,14 +90,14 @@ func (m *mender) one(ctx context.Context, l *repo.Listed) error {
 	}
 	sn := *l.Snapshot
 	sn.Tree, sn.Original, sn.Held = fresh, l.ID, nil
-	id, err := m.to.Publish(ctx, &sn)
+	id, err := m.k.Publish(ctx, &sn)
 	if err != nil {
 		return err
 	}
-	if err := m.to.Prove(ctx, id); err != nil {
+	if err := m.k.Prove(ctx, id); err != nil {
 		return err
 	}
-	if err := m.to.Remove(ctx, l.ID); err != nil {
+	if err := m.k.Remove(ctx, l.ID); err != nil {
 		return err
 	}
 	m.res.Replaced = append(m.res.Replaced, Replaced{Old: l.ID, New: id})
@@ -109,7 +108,7 @@ func (m *mender) one(ctx context.Context, l *repo.Listed) error {
 func (m *mender) hopeless(ctx context.Context, l *repo.Listed) error {
 	one := Replaced{Old: l.ID, Kept: !m.opt.Drop, Dropped: m.opt.Drop}
 	if m.opt.Drop && !m.opt.DryRun {
-		if err := m.to.Remove(ctx, l.ID); err != nil {
+		if err := m.k.Remove(ctx, l.ID); err != nil {
 			return err
 		}
 	}

@@ -206,7 +206,7 @@ func (x *excluder) sum(ctx context.Context, id format.ID) (c snapshot.Content, e
 
 // store stores a dirty directory without what matches.
 func (x *excluder) store(ctx context.Context, id format.ID, path string, at *rules.DirState) (format.ID, error) {
-	fresh, partial, err := x.keeper.Directory(ctx, id, func(n *tree.Node) (keep bool, err error) {
+	fresh, partial, err := x.Directory(ctx, id, func(n *tree.Node) (keep bool, err error) {
 		if excludes(at, n) {
 			return false, nil
 		}

@@ -17,19 +17,24 @@ import (
 // each file.
 const keptLost = 1 << 16
 
-// Keeper determines which blobs can still be read. A blob that lies only in a damaged pack and can be read is stored
-// again, in a good pack. A Keeper belongs to one goroutine.
+// Keeper determines which blobs can still be read, publishes new snapshots and removes the originals. A blob that lies
+// only in a damaged pack and can be read is stored again, in a good pack. A Keeper belongs to one goroutine.
 type Keeper struct {
 	r      *repo.Repository
 	s      *repo.Session
 	hasher *seal.Hasher
-	lost   map[format.ID]bool
-	saved  uint64 // blobs that were stored again
+	gone   map[format.ID]bool
+	saved  uint64        // blobs that were stored again
+	listed []repo.Listed // all snapshots, at the start of the session
+	proof  *Walker       // of new snapshots
 }
 
-// NewKeeper returns a Keeper that stores in session s.
-func NewKeeper(r *repo.Repository, s *repo.Session) *Keeper {
-	return &Keeper{r: r, s: s, hasher: r.Keys().Hasher(), lost: make(map[format.ID]bool)}
+// NewKeeper returns a Keeper that stores in session s. listed are all snapshots of the repository; nil: none is put in
+// the place of another.
+func NewKeeper(r *repo.Repository, s *repo.Session, listed []repo.Listed) *Keeper {
+	k := &Keeper{r: r, s: s, hasher: r.Keys().Hasher(), gone: make(map[format.ID]bool), listed: listed}
+	k.proof = NewWalker(k, func(string) {})
+	return k
 }
 
 // Has reports whether all of these blobs are in good packs, after storing again those that can still be read.
@@ -50,7 +55,7 @@ func (k *Keeper) Has(ctx context.Context, kind pack.Kind, ids ...format.ID) (boo
 
 // rescue reports whether one blob is in a good pack, after storing it again if that is possible.
 func (k *Keeper) rescue(ctx context.Context, kind pack.Kind, id []format.ID) (bool, error) {
-	if k.lost[id[0]] {
+	if k.gone[id[0]] {
 		return false, nil
 	}
 	if ok, err := k.s.Holds(ctx, id); ok || err != nil {
@@ -65,8 +70,8 @@ func (k *Keeper) rescue(ctx context.Context, kind pack.Kind, id []format.ID) (bo
 	case !repo.IsPartial(err):
 		return false, err
 	}
-	if len(k.lost) < keptLost {
-		k.lost[id[0]] = true
+	if len(k.gone) < keptLost {
+		k.gone[id[0]] = true
 	}
 	return false, nil
 }
@@ -87,16 +92,16 @@ func (k *Keeper) page(p []byte) (format.ID, error) {
 	return id, err
 }
 
-// Flush hands over what was stored.
-func (k *Keeper) Flush() error {
-	return errors.Join(k.s.Writer(pack.Data).Flush(), k.s.Writer(pack.Trees).Flush())
+// Flush ends the storing of what was handed over.
+func (k *Keeper) Flush(ctx context.Context) error {
+	if err := errors.Join(k.s.Writer(pack.Data).Flush(), k.s.Writer(pack.Trees).Flush()); err != nil {
+		return err
+	}
+	return k.s.Flush(ctx)
 }
 
 // Stored is how many blobs were stored again.
 func (k *Keeper) Stored() uint64 { return k.saved }
-
-// Session returns the session in which the Keeper stores.
-func (k *Keeper) Session() *repo.Session { return k.s }
 
 // Hasher returns the hasher of blob IDs.
 func (k *Keeper) Hasher() *seal.Hasher { return k.hasher }

@@ -16,33 +16,20 @@ import (
 // ErrUnproven: the snapshot that replaces another one cannot be read back. The original stays.
 var ErrUnproven = errors.New("the new snapshot cannot be read back; the original was kept")
 
-// Replacer publishes new snapshots and removes the originals.
-type Replacer struct {
-	r      *repo.Repository
-	k      *Keeper
-	listed []repo.Listed // at the start of the session
-	proof  *Walker
-}
-
-// NewReplacer returns a Replacer. listed are all snapshots of the repository.
-func NewReplacer(r *repo.Repository, k *Keeper, listed []repo.Listed) *Replacer {
-	return &Replacer{r: r, k: k, listed: listed, proof: NewWalker(k, func(string) {})}
-}
-
-// Publish saves a snapshot with everything that the Keeper has stored. If an earlier run that was cut off has saved the
+// Publish saves a snapshot with everything that was stored for it. If an earlier run that was cut off has saved the
 // same snapshot, it returns the ID of that one.
-func (p *Replacer) Publish(ctx context.Context, sn *snapshot.Snapshot) (format.ID, error) {
-	if err := p.k.Flush(); err != nil {
+func (k *Keeper) Publish(ctx context.Context, sn *snapshot.Snapshot) (format.ID, error) {
+	if err := k.Flush(ctx); err != nil {
 		return format.ID{}, err
 	}
 	want := content(sn)
-	before := slices.IndexFunc(p.listed, func(o repo.Listed) bool {
+	before := slices.IndexFunc(k.listed, func(o repo.Listed) bool {
 		return o.Snapshot != nil && bytes.Equal(content(o.Snapshot), want)
 	})
 	if before >= 0 {
-		return p.listed[before].ID, p.k.s.Flush(ctx)
+		return k.listed[before].ID, nil
 	}
-	return p.k.s.Save(ctx, sn)
+	return k.s.Save(ctx, sn)
 }
 
 // content encodes a snapshot without what its session adds.
@@ -53,8 +40,8 @@ func content(sn *snapshot.Snapshot) []byte {
 }
 
 // ReadBack reads a snapshot back, without its tree.
-func (p *Replacer) ReadBack(ctx context.Context, id format.ID) (*snapshot.Snapshot, error) {
-	saved, err := p.r.FindSnapshot(repo.FromTarget(ctx), id.String(), repo.Filter{})
+func (k *Keeper) ReadBack(ctx context.Context, id format.ID) (*snapshot.Snapshot, error) {
+	saved, err := k.r.FindSnapshot(repo.FromTarget(ctx), id.String(), repo.Filter{})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnproven, err)
 	}
@@ -62,12 +49,12 @@ func (p *Replacer) ReadBack(ctx context.Context, id format.ID) (*snapshot.Snapsh
 }
 
 // Prove reads a snapshot back and requires that everything it needs is there.
-func (p *Replacer) Prove(ctx context.Context, id format.ID) error {
-	sn, err := p.ReadBack(ctx, id)
+func (k *Keeper) Prove(ctx context.Context, id format.ID) error {
+	sn, err := k.ReadBack(ctx, id)
 	if err != nil {
 		return err
 	}
-	dirty, err := p.proof.Look(ctx, sn.Tree, "")
+	dirty, err := k.proof.Look(ctx, sn.Tree, "")
 	if err == nil && dirty {
 		err = ErrUnproven
 	}
@@ -75,16 +62,16 @@ func (p *Replacer) Prove(ctx context.Context, id format.ID) error {
 }
 
 // Remove removes snapshots, after a tombstone for them. One that is gone already is no error.
-func (p *Replacer) Remove(ctx context.Context, ids ...format.ID) error {
+func (k *Keeper) Remove(ctx context.Context, ids ...format.ID) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	if err := p.k.s.RenewOrFail(ctx); err != nil {
+	if err := k.s.RenewOrFail(ctx); err != nil {
 		return err
 	}
 	gone := make([]repo.Listed, len(ids)) // without content: replaced snapshots do not come back
 	for i, id := range ids {
 		gone[i].ID = id
 	}
-	return p.r.Remove(ctx, gone)
+	return k.r.Remove(ctx, gone)
 }

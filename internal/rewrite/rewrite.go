@@ -4,8 +4,8 @@
 // An original is removed last, after every new snapshot was read back.
 //
 //	Keeper    which blobs a new snapshot may rely on; what must be stored again
+//	          publish ──► prove ──► tombstone ──► remove
 //	Walker    which objects of a tree have lost data
-//	Replacer  publish ──► prove ──► tombstone ──► remove
 //
 // A run that is killed leaves the old snapshot, the new one, or both. The next run finds the new one and goes on.
 package rewrite
@@ -36,11 +36,8 @@ type Changed struct {
 
 // writer is one run over several snapshots.
 type writer struct {
-	r        *repo.Repository
-	s        *repo.Session
+	*Keeper
 	opt      Options
-	keeper   *Keeper
-	to       *Replacer
 	whole    *Walker
 	lost     []string // by the snapshot that whole examines
 	reliable func(format.ID, *snapshot.Snapshot) bool
@@ -54,12 +51,11 @@ func within(ctx context.Context, r *repo.Repository, opt Options, do func(contex
 		if err != nil {
 			return err
 		}
-		w := &writer{r: r, s: s, opt: opt, keeper: NewKeeper(r, s)}
+		w := &writer{Keeper: NewKeeper(r, s, listed), opt: opt}
 		if w.reliable, err = s.FilterParents(ctx); err != nil {
 			return err
 		}
-		w.to = NewReplacer(r, w.keeper, listed)
-		w.whole = NewWalker(w.keeper, func(path string) { w.lost = append(w.lost, path) })
+		w.whole = NewWalker(w.Keeper, func(path string) { w.lost = append(w.lost, path) })
 		return do(ctx, w)
 	})
 }
@@ -84,7 +80,7 @@ func (w *writer) publish(ctx context.Context, c *Changed) (err error) {
 	if w.opt.DryRun {
 		return nil
 	}
-	if c.New, err = w.to.Publish(ctx, c.Snapshot); err != nil {
+	if c.New, err = w.Publish(ctx, c.Snapshot); err != nil {
 		return fmt.Errorf("replace snapshot %s: %w", c.Old.ID.Short(), err)
 	}
 	return nil
@@ -102,10 +98,10 @@ func original(l *repo.Listed) format.ID {
 // original loses nothing of it.
 func (w *writer) prove(ctx context.Context, c *Changed) error {
 	if c.Snapshot.Tree == c.Old.Snapshot.Tree {
-		_, err := w.to.ReadBack(ctx, c.New)
+		_, err := w.ReadBack(ctx, c.New)
 		return err
 	}
-	return w.to.Prove(ctx, c.New)
+	return w.Prove(ctx, c.New)
 }
 
 // forget removes the originals, once each new snapshot was read back.
@@ -120,5 +116,5 @@ func (w *writer) forget(ctx context.Context, all []Changed) error {
 		}
 		old = append(old, all[i].Old.ID)
 	}
-	return w.to.Remove(ctx, old...)
+	return w.Remove(ctx, old...)
 }

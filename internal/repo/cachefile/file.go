@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -49,7 +50,7 @@ const (
 	metaRepo   = "repo"   // 16 bytes
 )
 
-// Table is a set of buckets that one package owns.
+// Table is the set of buckets of a file, which one package owns.
 type Table struct {
 	Buckets []string // top level
 	// Init writes the first values of a new file, whose buckets exist; may be nil.
@@ -98,11 +99,11 @@ type File struct {
 // Open opens the cache file of a repository, and creates it if it is missing. A file that is damaged, of another layout
 // or of another repository is replaced by an empty one; Note says so. If another process holds the file, the error is
 // ErrBusy.
-func Open(path string, repo [16]byte, io localfs.IOContext, tables ...Table) (*File, error) {
+func Open(path string, repo [16]byte, io localfs.IOContext, table Table) (*File, error) {
 	if err := io.Names(func() error { return os.MkdirAll(filepath.Dir(path), 0o700) }); err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
 	}
-	f, err := open(path, repo, io, readWrite, nil, tables)
+	f, err := open(path, repo, io, readWrite, nil, table)
 	if err == nil || errors.Is(err, ErrBusy) || !replaceable(err) {
 		return f, err
 	}
@@ -111,7 +112,7 @@ func Open(path string, repo [16]byte, io localfs.IOContext, tables ...Table) (*F
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("replace cache: %w", err)
 	}
-	if f, err = open(path, repo, io, readWrite, nil, tables); err != nil {
+	if f, err = open(path, repo, io, readWrite, nil, table); err != nil {
 		return nil, err
 	}
 	f.note = fmt.Sprintf("the local cache was replaced by an empty one: %v", why)
@@ -119,7 +120,7 @@ func Open(path string, repo [16]byte, io localfs.IOContext, tables ...Table) (*F
 }
 
 // Create creates an empty file in folder dir, which is created if it is missing. Its name begins with prefix.
-func Create(dir, prefix string, repo [16]byte, io localfs.IOContext, tables ...Table) (*File, error) {
+func Create(dir, prefix string, repo [16]byte, io localfs.IOContext, table Table) (*File, error) {
 	var made *os.File
 	err := io.Names(func() (err error) {
 		if err = os.MkdirAll(dir, 0o700); err != nil {
@@ -132,7 +133,7 @@ func Create(dir, prefix string, repo [16]byte, io localfs.IOContext, tables ...T
 		return nil, fmt.Errorf("make cache file: %w", err)
 	}
 	path := made.Name()
-	f, err := open(path, repo, io, writeOnce, nil, tables)
+	f, err := open(path, repo, io, writeOnce, nil, table)
 	if err = errors.Join(err, made.Close()); err != nil {
 		if f != nil {
 			err = errors.Join(err, f.Close())
@@ -153,8 +154,8 @@ func (f *File) Finish() error {
 
 // OpenRead opens a file that is not written any more. Files with the same Mapping share a bound of resident memory. A
 // file that is damaged, of another layout or of another repository is ErrDamaged.
-func OpenRead(path string, repo [16]byte, io localfs.IOContext, mapping *Mapping, tables ...Table) (*File, error) {
-	f, err := open(path, repo, io, readOnly, mapping, tables)
+func OpenRead(path string, repo [16]byte, io localfs.IOContext, mapping *Mapping, table Table) (*File, error) {
+	f, err := open(path, repo, io, readOnly, mapping, table)
 	if err != nil && replaceable(err) {
 		err = fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
@@ -248,7 +249,7 @@ func (f *File) remove() error {
 	return nil
 }
 
-func open(path string, repo [16]byte, io localfs.IOContext, as use, mapping *Mapping, tables []Table) (*File, error) {
+func open(path string, repo [16]byte, io localfs.IOContext, as use, mapping *Mapping, table Table) (*File, error) {
 	f := &File{path: path, io: io, use: as}
 	admit := func(call func() error) error { return f.commit(false, call) }
 	if as == readOnly {
@@ -259,7 +260,7 @@ func open(path string, repo [16]byte, io localfs.IOContext, as use, mapping *Map
 			if err := f.openDB(); err != nil {
 				return err
 			}
-			return f.prepare(repo, tables)
+			return f.prepare(repo, table)
 		})
 	})
 	if err == nil {
@@ -320,7 +321,7 @@ func replaceable(err error) bool {
 }
 
 // prepare creates the buckets of a new file, and checks that an old one has them.
-func (f *File) prepare(repo [16]byte, tables []Table) error {
+func (f *File) prepare(repo [16]byte, table Table) error {
 	fresh := false
 	err := f.read(func(tx *bolt.Tx) error {
 		meta := Bucket(tx, bucketMeta)
@@ -335,12 +336,8 @@ func (f *File) prepare(repo [16]byte, tables []Table) error {
 			!bytes.Equal(meta.Get([]byte(metaRepo)), repo[:]) {
 			return errForeign
 		}
-		for _, t := range tables {
-			for _, name := range t.Buckets {
-				if Bucket(tx, name) == nil {
-					return ErrDamaged
-				}
-			}
+		if slices.ContainsFunc(table.Buckets, func(name string) bool { return Bucket(tx, name) == nil }) {
+			return ErrDamaged
 		}
 		return nil
 	})
@@ -352,8 +349,13 @@ func (f *File) prepare(repo [16]byte, tables []Table) error {
 		if err != nil {
 			return err
 		}
-		for _, t := range tables {
-			if err := t.create(tx); err != nil {
+		for _, name := range table.Buckets {
+			if _, err := tx.CreateBucket([]byte(name)); err != nil {
+				return err
+			}
+		}
+		if table.Init != nil {
+			if err := table.Init(tx); err != nil {
 				return err
 			}
 		}
@@ -362,16 +364,4 @@ func (f *File) prepare(repo [16]byte, tables []Table) error {
 		}
 		return meta.Put([]byte(metaLayout), Number(layout))
 	})
-}
-
-func (t *Table) create(tx *bolt.Tx) error {
-	for _, name := range t.Buckets {
-		if _, err := tx.CreateBucket([]byte(name)); err != nil {
-			return err
-		}
-	}
-	if t.Init == nil {
-		return nil
-	}
-	return t.Init(tx)
 }

@@ -22,7 +22,7 @@ import (
 // TestBusy: of two processes one gets the file.
 func TestBusy(t *testing.T) {
 	c := newCache(t)
-	_, err := cachefile.Open(c.Path(), repo, localfs.IOContext{}, tables()...)
+	_, err := cachefile.Open(c.Path(), repo, localfs.IOContext{}, table())
 	require.ErrorIs(t, err, cachefile.ErrBusy)
 	require.NoError(t, c.Close())
 	openAt(t, c.Path())
@@ -63,7 +63,7 @@ func TestCreatedFilesAreRead(t *testing.T) {
 func TestForeignFilesAreReplaced(t *testing.T) {
 	dir := t.TempDir()
 	other := filepath.Join(dir, "other.db")
-	f, err := cachefile.Open(other, [16]byte{9}, localfs.IOContext{}, tables()...)
+	f, err := cachefile.Open(other, [16]byte{9}, localfs.IOContext{}, table())
 	require.NoError(t, err)
 	c := newUser(f)
 	require.NoError(t, c.Close())
@@ -89,11 +89,11 @@ func TestForeignFilesAreReplaced(t *testing.T) {
 
 func TestOpenErrorsOfTheSystemKeepTheFile(t *testing.T) {
 	dir := t.TempDir()
-	_, err := cachefile.Open(dir, repo, localfs.IOContext{}, tables()...) // a folder
+	_, err := cachefile.Open(dir, repo, localfs.IOContext{}, table()) // a folder
 	require.Error(t, err)
 	require.DirExists(t, dir)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
-	_, err = cachefile.Open(filepath.Join(dir, "file", "cache.db"), repo, localfs.IOContext{}, tables()...)
+	_, err = cachefile.Open(filepath.Join(dir, "file", "cache.db"), repo, localfs.IOContext{}, table())
 	require.Error(t, err)
 }
 

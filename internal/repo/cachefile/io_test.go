@@ -26,7 +26,7 @@ func TestTransactionsPassTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := newGate()
 		f, err := cachefile.Open(filepath.Join(t.TempDir(), "cache.db"), repo,
-			localfs.IOContext{Ctx: t.Context(), Pass: passOf(gate)}, tables()...)
+			localfs.IOContext{Ctx: t.Context(), Pass: passOf(gate)}, table())
 		require.NoError(t, err)
 		c := newUser(f)
 		defer func() { require.NoError(t, c.Close()) }()
@@ -83,7 +83,7 @@ func TestPrefetchPassesTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := newGate()
 		f, err := cachefile.Open(filepath.Join(t.TempDir(), "cache.db"), repo,
-			localfs.IOContext{Ctx: t.Context(), Pass: passOf(gate)}, tables()...)
+			localfs.IOContext{Ctx: t.Context(), Pass: passOf(gate)}, table())
 		require.NoError(t, err)
 		c := newUser(f)
 		defer func() { require.NoError(t, c.Close()) }()
@@ -99,7 +99,7 @@ func TestPrefetchPassesTheGate(t *testing.T) {
 func TestCreatedFilePassesTheGateToo(t *testing.T) {
 	gate := newGate()
 	f, err := cachefile.Create(t.TempDir(), "tmp-", repo, localfs.IOContext{Ctx: t.Context(), Pass: passOf(gate)},
-		tables()...)
+		table())
 	require.NoError(t, err)
 	before := gate.Stats().Moved.Written
 	require.NotZero(t, before)

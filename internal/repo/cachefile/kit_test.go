@@ -16,7 +16,7 @@ import (
 
 var repo = [16]byte{1, 2, 3}
 
-func tables() []cachefile.Table { return []cachefile.Table{dircache.Table()} }
+func table() cachefile.Table { return dircache.Table() }
 
 // cache is a cache file with its user.
 type cache struct {
@@ -28,7 +28,7 @@ func newUser(f *cachefile.File) *cache { return &cache{f, dircache.New(f)} }
 
 func openAt(t testing.TB, path string) *cache {
 	t.Helper()
-	f, err := cachefile.Open(path, repo, localfs.IOContext{}, tables()...)
+	f, err := cachefile.Open(path, repo, localfs.IOContext{}, table())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	return newUser(f)

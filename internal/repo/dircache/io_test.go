@@ -34,7 +34,7 @@ func TestSpillWaitsWithoutTheLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := newGate()
 		f, err := cachefile.Open(filepath.Join(t.TempDir(), "cache.db"), repo,
-			localfs.IOContext{Ctx: t.Context(), Pass: passOf(gate)}, tables()...)
+			localfs.IOContext{Ctx: t.Context(), Pass: passOf(gate)}, Table())
 		require.NoError(t, err)
 		c := New(f)
 		defer func() { require.NoError(t, c.Close()) }()
@@ -83,7 +83,7 @@ func TestCalledOffWritesChangeNothing(t *testing.T) {
 		gate := newGate()
 		path := filepath.Join(t.TempDir(), "cache.db")
 		ctx, cancel := context.WithCancel(t.Context())
-		f, err := cachefile.Open(path, repo, localfs.IOContext{Ctx: ctx, Pass: passOf(gate)}, tables()...)
+		f, err := cachefile.Open(path, repo, localfs.IOContext{Ctx: ctx, Pass: passOf(gate)}, Table())
 		require.NoError(t, err)
 		c := New(f)
 		require.NoError(t, c.SetValue("first", []byte{1}))
@@ -103,13 +103,13 @@ func TestCalledOffWritesChangeNothing(t *testing.T) {
 		require.ErrorIs(t, b.Commit(format.ID{1}), localfs.ErrStopped)
 		require.NoError(t, b.Discard())
 		_, err = cachefile.Open(filepath.Join(t.TempDir(), "other.db"), repo,
-			localfs.IOContext{Ctx: ctx, Pass: passOf(gate)}, tables()...)
+			localfs.IOContext{Ctx: ctx, Pass: passOf(gate)}, Table())
 		require.ErrorIs(t, err, localfs.ErrStopped)
 		require.NoError(t, c.Close())
 		// An Open that is cancelled does not take the file for one to be replaced.
-		_, err = cachefile.Open(path, repo, localfs.IOContext{Ctx: ctx}, tables()...)
+		_, err = cachefile.Open(path, repo, localfs.IOContext{Ctx: ctx}, Table())
 		require.ErrorIs(t, err, localfs.ErrStopped)
-		f, err = cachefile.Open(path, repo, localfs.IOContext{}, tables()...)
+		f, err = cachefile.Open(path, repo, localfs.IOContext{}, Table())
 		require.NoError(t, err)
 		c = New(f)
 		defer func() { require.NoError(t, c.Close()) }()

@@ -15,11 +15,9 @@ import (
 
 var repo = [16]byte{1, 2, 3}
 
-func tables() []cachefile.Table { return []cachefile.Table{Table()} }
-
 func openAt(t testing.TB, path string) *Cache {
 	t.Helper()
-	f, err := cachefile.Open(path, repo, localfs.IOContext{}, tables()...)
+	f, err := cachefile.Open(path, repo, localfs.IOContext{}, Table())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	return New(f)

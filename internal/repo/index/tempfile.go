@@ -2,6 +2,7 @@ package index
 
 import (
 	"errors"
+	"fmt"
 	"os"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
@@ -11,32 +12,32 @@ import (
 // InMemory stands for the folder of a Temporary in memory.
 const InMemory = "memory"
 
-// OpenTemporary creates an index with numbered blobs in folder dir, or InMemory. If dir is "" or cannot be used, it is
-// created in the system's folder for temporary files.
+// OpenTemporary creates an index with numbered blobs in a file of OpenTempFile, or InMemory.
 func (x *Index) OpenTemporary(dir string) (*Temporary, error) {
 	if dir == InMemory {
 		return newTemporary(new(memoryFile)), nil
 	}
-	return temporary(x, dir, OpenTemporary)
+	f, err := x.OpenTempFile(dir)
+	if err != nil {
+		return nil, fmt.Errorf("make the temporary index: %w", err)
+	}
+	return newTemporary(f), nil
 }
 
-// OpenTempFile creates a temporary file in the same folders.
+// OpenTempFile creates a temporary file in folder dir, which is created if it is missing. If dir is "" or cannot be
+// used, the file is in the system's folder for temporary files.
 func (x *Index) OpenTempFile(dir string) (*cachefile.TempFile, error) {
-	return temporary(x, dir, cachefile.OpenTempFile)
-}
-
-func temporary[T any](x *Index, dir string, open func(string, localfs.IOContext) (*T, error)) (*T, error) {
 	temp := os.TempDir()
 	if dir == "" {
 		dir = temp
 	}
-	made, err := open(dir, x.cache.io(dir))
+	f, err := cachefile.OpenTempFile(dir, x.cache.io(dir))
 	if err == nil || errors.Is(err, localfs.ErrStopped) || dir == temp {
-		return made, err
+		return f, err
 	}
-	made, other := open(temp, x.cache.io(temp))
+	f, other := cachefile.OpenTempFile(temp, x.cache.io(temp))
 	if other != nil {
 		return nil, errors.Join(err, other)
 	}
-	return made, nil
+	return f, nil
 }

@@ -11,8 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/tidemark-backup/tidemark/internal/localfs"
-	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 	"github.com/tidemark-backup/tidemark/internal/repo/extsort"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
@@ -91,16 +89,7 @@ type tempFile interface {
 	Close() error
 }
 
-// OpenTemporary creates an empty index in folder dir, which is created if it is missing. The file disappears when it is
-// closed or the process ends.
-func OpenTemporary(dir string, io localfs.IOContext) (*Temporary, error) {
-	f, err := cachefile.OpenTempFile(dir, io)
-	if err != nil {
-		return nil, fmt.Errorf("make the temporary index: %w", err)
-	}
-	return newTemporary(f), nil
-}
-
+// newTemporary returns an empty index in an empty file, which disappears when the index is closed.
 func newTemporary(f tempFile) *Temporary {
 	x := &Temporary{file: f, runs: extsort.New(f, f, keySize), most: runRecords}
 	x.scratch.New = func() any { return new(blockLookup) }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
@@ -18,8 +19,9 @@ import (
 // counts, and the pack is found from the number.
 func TestNumbersOfBlobs(t *testing.T) {
 	dir := t.TempDir()
-	x, err := OpenTemporary(dir, localfs.IOContext{})
+	f, err := cachefile.OpenTempFile(dir, localfs.IOContext{})
 	require.NoError(t, err)
+	x := newTemporary(f)
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left, "the file has no name")
@@ -75,19 +77,18 @@ func TestNumbersOfBlobs(t *testing.T) {
 }
 
 func TestTooManyBlobs(t *testing.T) {
-	x, err := OpenTemporary(t.TempDir(), localfs.IOContext{})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, x.Close()) }()
+	x := emptyIndex(t)
 	x.total = math.MaxUint32 - 2
 	seg, _ := segment(1, []int{1, 2, 3})
-	_, err = x.Add(0, 0, &seg.Packs[0])
+	_, err := x.Add(0, 0, &seg.Packs[0])
 	require.ErrorIs(t, err, ErrTooMany)
 }
 
 func emptyIndex(t testing.TB) *Temporary {
 	t.Helper()
-	x, err := OpenTemporary(t.TempDir(), localfs.IOContext{})
+	f, err := cachefile.OpenTempFile(t.TempDir(), localfs.IOContext{})
 	require.NoError(t, err)
+	x := newTemporary(f)
 	t.Cleanup(func() { require.NoError(t, x.Close()) })
 	return x
 }

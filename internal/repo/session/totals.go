@@ -1,7 +1,7 @@
 package session
 
 import (
-	"sync/atomic"
+	"sync"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
@@ -18,9 +18,8 @@ type Totals struct {
 }
 
 type totals struct {
-	blobs, raw            [2]atomic.Uint64 // by slot of the kind
-	frames, packs, stored atomic.Uint64
-	inPacks               atomic.Uint64
+	sync.Mutex
+	Totals
 }
 
 // slot is the index of a kind of packs in arrays of two.
@@ -32,27 +31,27 @@ func slot(kind pack.Kind) int {
 }
 
 func (t *totals) frame(kind pack.Kind, blobs, raw int) {
-	i := slot(kind)
-	t.blobs[i].Add(uint64(blobs))
-	t.raw[i].Add(uint64(raw))
-	t.frames.Add(1)
+	t.Lock()
+	defer t.Unlock()
+	t.Frames++
+	if kind == pack.Trees {
+		t.TreeBlobs, t.TreeRaw = t.TreeBlobs+uint64(blobs), t.TreeRaw+uint64(raw)
+	} else {
+		t.DataBlobs, t.DataRaw = t.DataBlobs+uint64(blobs), t.DataRaw+uint64(raw)
+	}
 }
 
 func (t *totals) files(kind store.Kind, size int) {
-	if kind == store.Pack {
-		t.packs.Add(1)
-		t.inPacks.Add(uint64(size))
+	t.Lock()
+	defer t.Unlock()
+	if t.Stored += uint64(size); kind == store.Pack {
+		t.Packs, t.InPacks = t.Packs+1, t.InPacks+uint64(size)
 	}
-	t.stored.Add(uint64(size))
 }
 
 // Totals returns the current numbers. After Flush they are complete except for the snapshot itself.
 func (s *Session) Totals() Totals {
-	t := &s.totals
-	return Totals{
-		DataBlobs: t.blobs[0].Load(), TreeBlobs: t.blobs[1].Load(),
-		DataRaw: t.raw[0].Load(), TreeRaw: t.raw[1].Load(),
-		Frames: t.frames.Load(), Packs: t.packs.Load(), Stored: t.stored.Load(),
-		InPacks: t.inPacks.Load(),
-	}
+	s.totals.Lock()
+	defer s.totals.Unlock()
+	return s.totals.Totals
 }
