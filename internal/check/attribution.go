@@ -17,9 +17,7 @@ func (c *checker) attribute(ctx context.Context) error {
 	if !c.found.AnyLost() {
 		return nil
 	}
-	a := &attribution{
-		found: c.found, blobs: c.blobs, hasher: c.keys.Hasher(), intact: reach.NewBitset(c.blobs.index.Blobs()),
-	}
+	a := &attribution{checker: c, hasher: c.keys.Hasher(), intact: reach.NewBitset(c.index.Blobs())}
 	for _, s := range c.snapshots {
 		a.snapshot = s.ID.Short()
 		if _, err := a.dir(ctx, s.Snapshot.Tree, ""); err != nil {
@@ -30,8 +28,7 @@ func (c *checker) attribute(ctx context.Context) error {
 }
 
 type attribution struct {
-	found    *findings
-	blobs    *blobs
+	*checker
 	hasher   *seal.Hasher
 	places   []blobindex.Place // of the chunks of one file
 	intact   reach.Bitset      // directories, by their number
@@ -41,7 +38,7 @@ type attribution struct {
 
 // dir walks a directory with that path, "" for the root, and reports whether something in it is lost.
 func (a *attribution) dir(ctx context.Context, id format.ID, path string) (lost bool, err error) {
-	root, err := a.blobs.index.LocateOne(id)
+	root, err := a.index.LocateOne(id)
 	if err != nil {
 		return false, err
 	}
@@ -95,11 +92,11 @@ func (a *attribution) unreadable(ctx context.Context, page format.ID, path strin
 // loader returns a Load that records the path for each page that is lost.
 func (a *attribution) loader(path string, lost *bool) tree.Load {
 	return func(ctx context.Context, id format.ID) ([]byte, error) {
-		at, err := a.blobs.index.LocateOne(id)
+		at, err := a.index.LocateOne(id)
 		if err != nil {
 			return nil, err
 		}
-		found, err := a.blobs.index.Found(&at)
+		found, err := a.index.Found(&at)
 		if err != nil {
 			return nil, err
 		}
@@ -113,7 +110,7 @@ func (a *attribution) loader(path string, lost *bool) tree.Load {
 		if at.Lost() {
 			return nil, errLost // one of more than MaxProblems
 		}
-		p, err := a.blobs.load(ctx, a.hasher, id, found)
+		p, err := a.load(ctx, a.hasher, id, found)
 		if err != nil && !fatal(ctx, err) {
 			return nil, errLost
 		}
@@ -152,11 +149,11 @@ func (a *attribution) chunks(ctx context.Context, chunks []tree.Chunk, path stri
 		}
 	}
 	var err error
-	if a.places, err = a.blobs.index.Locate(a.places, a.ids); err != nil {
+	if a.places, err = a.index.Locate(a.places, a.ids); err != nil {
 		return err
 	}
 	for i := range a.places {
-		found, err := a.blobs.index.Found(&a.places[i])
+		found, err := a.index.Found(&a.places[i])
 		if err != nil {
 			return err
 		}
@@ -173,10 +170,10 @@ func (a *attribution) chunks(ctx context.Context, chunks []tree.Chunk, path stri
 	return nil
 }
 
-// besides is the method of blobs. A blob with wrong content is in no other pack.
+// besides is the method of checker. A blob with wrong content is in no other pack.
 func (a *attribution) besides(ctx context.Context, id format.ID, at *blobindex.Place) ([]byte, error) {
 	if p := a.found.Why(id, blobindex.Found{}); at.Lost() || p != nil && p.Kind != Pack {
 		return nil, errLost
 	}
-	return a.blobs.besides(ctx, a.hasher, id, at)
+	return a.checker.besides(ctx, a.hasher, id, at)
 }

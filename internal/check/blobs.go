@@ -6,14 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 
-	"github.com/tidemark-backup/tidemark/internal/repo"
 	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/treecache"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/pkg/format"
-	"github.com/tidemark-backup/tidemark/pkg/format/index"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 )
 
@@ -35,31 +32,6 @@ type openFrame struct {
 	err error
 }
 
-// blobs is the blob index of a check, filled from the segments and packs on the target.
-type blobs struct {
-	r      *repo.Repository
-	index  *blobindex.Temporary
-	frames *repo.Recent[treecache.Key, openFrame]
-
-	mu     sync.Mutex
-	others map[format.ID]struct{} // packs with what snapshots need of damaged packs
-}
-
-// newBlobs returns an empty index for r in a temporary file in the folder scratch; empty stands for the system's.
-func newBlobs(r *repo.Repository, scratch string) (*blobs, error) {
-	x, err := r.TempIndex(scratch)
-	return &blobs{
-		r: r, index: x,
-		frames: repo.NewRecent[treecache.Key](framesKept, func(f openFrame) int { return len(f.raw) }),
-		others: make(map[format.ID]struct{}),
-	}, err
-}
-
-func (b *blobs) add(rank int, p *index.Pack) error {
-	_, err := b.index.Add(rank, 0, p)
-	return err
-}
-
 // frameError reports that a frame cannot be read. Any other error of load reports that the frame holds other bytes than
 // the blob.
 type frameError struct{ err error }
@@ -68,9 +40,9 @@ func (e *frameError) Error() string { return e.err.Error() }
 func (e *frameError) Unwrap() error { return e.err }
 
 // load reads a blob from the target, not from the cache of trees, and compares it with its ID.
-func (b *blobs) load(ctx context.Context, h *seal.Hasher, id format.ID, at blobindex.Found) ([]byte, error) {
-	f, err := b.frames.Get(ctx, treecache.Key{Pack: at.Pack.ID, Offset: at.Offset}, func() (f openFrame, _ error) {
-		f.raw, _, f.err = b.r.ReadFrame(ctx, *at.Pack, at.Offset, at.Sealed)
+func (c *checker) load(ctx context.Context, h *seal.Hasher, id format.ID, at blobindex.Found) ([]byte, error) {
+	f, err := c.frames.Get(ctx, treecache.Key{Pack: at.Pack.ID, Offset: at.Offset}, func() (f openFrame, _ error) {
+		f.raw, _, f.err = c.r.ReadFrame(ctx, *at.Pack, at.Offset, at.Sealed)
 		return f, nil
 	})
 	if err = cmp.Or(err, f.err); err != nil {
@@ -86,18 +58,18 @@ func (b *blobs) load(ctx context.Context, h *seal.Hasher, id format.ID, at blobi
 
 // besides returns a blob from another pack, as a restore does, because its place at is damaged. The error is errLost if
 // no other pack has it.
-func (b *blobs) besides(ctx context.Context, h *seal.Hasher, id format.ID, at *blobindex.Place) ([]byte, error) {
+func (c *checker) besides(ctx context.Context, h *seal.Hasher, id format.ID, at *blobindex.Place) ([]byte, error) {
 	if at.Rank() != named { // no other pack has it
 		return nil, errLost
 	}
-	bad, err := b.index.Found(at)
+	bad, err := c.index.Found(at)
 	if err != nil {
 		return nil, err
 	}
-	in, found, err := b.r.Besides(ctx, id, bad.Pack.ID)
+	in, found, err := c.r.Besides(ctx, id, bad.Pack.ID)
 	var blob []byte
 	if err == nil && found {
-		blob, err = b.load(ctx, h, id, in)
+		blob, err = c.load(ctx, h, id, in)
 	}
 	switch {
 	case err != nil && fatal(ctx, err):
@@ -105,15 +77,15 @@ func (b *blobs) besides(ctx context.Context, h *seal.Hasher, id format.ID, at *b
 	case err != nil || !found:
 		return nil, errLost
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.others[in.Pack.ID] = struct{}{}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.others[in.Pack.ID] = struct{}{}
 	return blob, nil
 }
 
 // noteOthers notes the packs that have what snapshots need of damaged packs.
 func (c *checker) noteOthers() {
-	ids := slices.SortedFunc(maps.Keys(c.blobs.others), format.ID.Compare)
+	ids := slices.SortedFunc(maps.Keys(c.others), format.ID.Compare)
 	if len(ids) == 0 {
 		return
 	}

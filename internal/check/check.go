@@ -17,6 +17,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -24,7 +26,9 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/proofs"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/repo/treecache"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -97,7 +101,15 @@ type checker struct {
 	l     *report.Ledger
 	clock *report.Clock // of the goroutine that runs the check; Idle while others work for it
 	found *findings
-	blobs *blobs
+
+	index  *blobindex.Temporary // of blobs, filled from the segments and packs on the target
+	frames *repo.Recent[treecache.Key, openFrame]
+	dirs   atomic.Uint64 // that snapshots need
+
+	mu     sync.Mutex
+	others map[format.ID]struct{} // packs with what snapshots need of damaged packs
+	strays int                    // needed blobs in packs that no segment names
+	stray  format.ID              // the first of these packs
 
 	listed    []repo.Listed // all snapshots
 	snapshots []repo.Listed // those that are followed
@@ -112,7 +124,11 @@ type checker struct {
 }
 
 func newChecker(st store.Store, keys *seal.Keys, opt Options, l *report.Ledger) *checker {
-	c := &checker{st: st, keys: keys, opt: opt, l: l, found: newFindings(l), clock: l.Worker("checker")}
+	c := &checker{
+		st: st, keys: keys, opt: opt, l: l, found: newFindings(l), clock: l.Worker("checker"),
+		frames: repo.NewRecent[treecache.Key](framesKept, func(f openFrame) int { return len(f.raw) }),
+		others: make(map[format.ID]struct{}),
+	}
 	c.clock.Enter(report.Unpack) // the store counts the time of its reads itself
 	return c
 }
@@ -138,11 +154,11 @@ func (c *checker) wait(g *errgroup.Group) error {
 // the last pass continues all the same. Data is read after that.
 func (c *checker) pass(ctx context.Context, r *repo.Repository, last bool) (again bool, err error) {
 	c.r = r
-	if c.blobs, err = newBlobs(r, c.opt.Scratch); err != nil {
+	if c.index, err = r.TempIndex(c.opt.Scratch); err != nil {
 		return false, err
 	}
 	defer func() {
-		if closeErr := c.blobs.index.Close(); err == nil {
+		if closeErr := c.index.Close(); err == nil {
 			err = closeErr
 		}
 	}()

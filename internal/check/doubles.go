@@ -21,7 +21,7 @@ const doublesNamed = 5
 // packs, and so does a machine that wants its bytes to be read in place of the good ones. Only reading shows which, so
 // this is no problem. The segments are read once more if there are doubles at all.
 func (c *checker) noteDoubles(ctx context.Context) error {
-	again, err := c.blobs.index.Replaced()
+	again, err := c.index.Replaced()
 	if again == 0 || err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (c *checker) noteDoubles(ctx context.Context) error {
 
 // countDoubles counts the blobs of a pack that count in other packs.
 func (c *checker) countDoubles(p *index.Pack, repeated map[format.ID]uint64) error {
-	found, err := c.blobs.index.Locate(nil, p.Table.IDs())
+	found, err := c.index.Locate(nil, p.Table.IDs())
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (c *checker) countDoubles(p *index.Pack, repeated map[format.ID]uint64) err
 		if found[i].Lost() || found[i].Rank() != named {
 			continue
 		}
-		at, err := c.blobs.index.Found(&found[i])
+		at, err := c.index.Found(&found[i])
 		if err != nil {
 			return err
 		}

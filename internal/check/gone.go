@@ -15,7 +15,7 @@ func (c *checker) checkMissing(ctx context.Context) error {
 		if l.Snapshot == nil {
 			return true, nil
 		}
-		at, err := c.blobs.index.LocateOne(l.Snapshot.Tree)
+		at, err := c.index.LocateOne(l.Snapshot.Tree)
 		return err == nil && !at.Lost(), err
 	})
 	if err != nil && fatal(ctx, err) {

@@ -132,7 +132,7 @@ func (c *checker) checkSegment(ctx context.Context, seg *index.Segment) error {
 		if file == nil || uint64(file.size) != p.Size {
 			rank = gone
 		}
-		if err := c.blobs.add(rank, p); err != nil {
+		if _, err := c.index.Add(rank, 0, p); err != nil {
 			return errors.Join(err, c.wait(g))
 		}
 		if file == nil {
@@ -195,7 +195,7 @@ func (c *checker) checkStrays(ctx context.Context) error {
 			rank = doomed
 		}
 		if len(t.Frames) > 0 {
-			if err := c.blobs.add(rank, &index.Pack{ID: f.id, Size: uint64(f.size), Table: t}); err != nil {
+			if _, err := c.index.Add(rank, 0, &index.Pack{ID: f.id, Size: uint64(f.size), Table: t}); err != nil {
 				return err
 			}
 		}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 
 	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/reach"
@@ -17,94 +15,83 @@ import (
 
 // follow verifies that every blob that the snapshots need is in a pack that exists.
 func (c *checker) follow(ctx context.Context) error {
-	w := &walk{c: c}
 	roots := make([]format.ID, len(c.snapshots))
 	for i := range c.snapshots {
 		roots[i] = c.snapshots[i].Snapshot.Tree
 	}
 	closure := reach.Walk{
-		Index: c.blobs.index, Workers: c.opt.Parallel, Role: "checker", Ledger: c.l,
-		Visitor: func() reach.Visitor { return &visitor{walk: w, hasher: c.keys.Hasher()} },
+		Index: c.index, Workers: c.opt.Parallel, Role: "checker", Ledger: c.l,
+		Visitor: func() reach.Visitor { return &visitor{c, c.keys.Hasher()} },
 	}
 	err := closure.Run(ctx, roots)
-	c.found.Count(func(r *Result) { r.Trees = w.dirs.Load() })
-	if err == nil && w.strays > 0 {
-		w.reportStrays()
+	c.found.Count(func(r *Result) { r.Trees = c.dirs.Load() })
+	if err == nil && c.strays > 0 {
+		c.reportStrays()
 	}
 	return err
 }
 
-// walk is the state that the visitors share.
-type walk struct {
-	c    *checker
-	dirs atomic.Uint64
-
-	mu     sync.Mutex
-	strays int       // places in packs that no segment names
-	stray  format.ID // the first of these packs
-}
-
 // reportStrays reports that snapshots need packs that no segment names: a note beside a damaged segment, which explains
 // it, otherwise a problem.
-func (w *walk) reportStrays() {
+func (c *checker) reportStrays() {
 	const text = "no segment that can be read names %s that snapshots need; packs outside the index have them, such as " +
 		"%s"
-	blobs := human.Plural(uint64(w.strays), "blob")
-	if w.c.found.Has(Index) {
-		w.c.found.Note(text, blobs, w.stray)
+	blobs := human.Plural(uint64(c.strays), "blob")
+	if c.found.Has(Index) {
+		c.found.Note(text, blobs, c.stray)
 		return
 	}
-	w.c.found.Add(Index, format.ID{}, "index", fmt.Errorf(text, blobs, w.stray))
+	c.found.Add(Index, format.ID{}, "index", fmt.Errorf(text, blobs, c.stray))
 }
 
-func (w *walk) countStray(pack format.ID) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.strays == 0 || pack.Compare(w.stray) < 0 {
-		w.stray = pack
+func (c *checker) countStray(pack format.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.strays == 0 || pack.Compare(c.stray) < 0 {
+		c.stray = pack
 	}
-	w.strays++
+	c.strays++
 }
 
 // met records that a snapshot needs a blob at a place in a pack.
-func (w *walk) met(at *blobindex.Place, in format.ID) {
+func (c *checker) met(at *blobindex.Place, in format.ID) {
 	switch at.Rank() {
 	case stray, doomed:
-		w.countStray(in)
-		w.c.found.Rely(in)
+		c.countStray(in)
+		c.found.Rely(in)
 	case marked, gone:
-		w.c.found.Rely(in)
+		c.found.Rely(in)
 	}
 }
 
 // visitor records what one worker of the walk finds missing or damaged.
 type visitor struct {
-	*walk
+	*checker
 	hasher *seal.Hasher
 }
 
 func (v *visitor) Queued(dirs int) {
 	v.dirs.Add(uint64(dirs))
-	v.c.found.Expect(uint64(dirs), 0)
+	v.found.Expect(uint64(dirs), 0)
 }
 
-func (v *visitor) Intact() { v.c.found.Whole() }
+func (v *visitor) Intact() { v.found.Whole() }
 
 // Load reads a page and records its loss. An error other than errLost ends the check.
 func (v *visitor) Load(ctx context.Context, id format.ID, at *blobindex.Place) ([]byte, error) {
 	if at.Lost() {
-		v.c.found.LoseBlob(Tree, id, errNowhere)
+		v.found.LoseBlob(Tree, id, errNowhere)
 		return nil, errLost
 	}
-	in, err := v.c.blobs.index.Found(at)
+	in, err := v.index.Found(at)
 	if err != nil {
 		return nil, err
 	}
 	v.met(at, in.Pack.ID)
-	if v.c.found.Why(id, in) != nil {
-		return v.c.blobs.besides(ctx, v.hasher, id, at)
+	if v.found.Why(id, in) != nil {
+		return v.besides(ctx, v.hasher, id, at)
 	}
-	p, err := v.c.blobs.load(ctx, v.hasher, id, in)
+	p, err := v.load(ctx, v.hasher, id, in)
 	var frame *frameError
 	switch {
 	case err == nil:
@@ -112,11 +99,11 @@ func (v *visitor) Load(ctx context.Context, id format.ID, at *blobindex.Place) (
 	case fatal(ctx, err):
 		return nil, err
 	case errors.As(err, &frame):
-		v.c.found.LoseFrame(in.Pack.ID, at.Offset, err)
+		v.found.LoseFrame(in.Pack.ID, at.Offset, err)
 	default:
-		v.c.found.LoseBlobOf(in.Pack.ID, id, err)
+		v.found.LoseBlobOf(in.Pack.ID, id, err)
 	}
-	return v.c.blobs.besides(ctx, v.hasher, id, at)
+	return v.besides(ctx, v.hasher, id, at)
 }
 
 // Damaged records a directory or chunk list with wrong content. Load has recorded the loss of a page.
@@ -125,7 +112,7 @@ func (v *visitor) Damaged(ctx context.Context, id format.ID, err error) error {
 	case fatal(ctx, err) || !errors.Is(err, errLost) && !wrong(err):
 		return err
 	case wrong(err):
-		v.c.found.LoseBlob(Tree, id, err)
+		v.found.LoseBlob(Tree, id, err)
 	}
 	return nil
 }
@@ -140,12 +127,12 @@ func (v *visitor) Chunks(chunks []tree.Chunk, places []blobindex.Place) error {
 	for i := range places {
 		switch at := &places[i]; {
 		case at.Lost():
-			v.c.found.LoseBlob(Blob, chunks[i].ID, errNowhere)
+			v.found.LoseBlob(Blob, chunks[i].ID, errNowhere)
 		case uint64(at.Len) != chunks[i].Len:
-			v.c.found.LoseBlob(Blob, chunks[i].ID, fmt.Errorf("the index says %d bytes, a file %d: %w", at.Len,
+			v.found.LoseBlob(Blob, chunks[i].ID, fmt.Errorf("the index says %d bytes, a file %d: %w", at.Len,
 				chunks[i].Len, format.ErrCorrupt))
 		case at.Rank() > named:
-			in, err := v.c.blobs.index.Found(at)
+			in, err := v.index.Found(at)
 			if err != nil {
 				return err
 			}

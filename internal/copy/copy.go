@@ -161,9 +161,9 @@ func (c *copier) one(ctx context.Context, s repo.Listed) error {
 		c.opt.Note(fmt.Sprintf("snapshot %s is copied as a whole: %v", s.ID.Short(), err))
 		id, err = c.attempt(ctx, s, false)
 	}
-	var damage *sourceError
+	var of *sideError
 	switch {
-	case errors.As(err, &damage) && ctx.Err() == nil:
+	case errors.As(err, &of) && of.source && ctx.Err() == nil:
 		c.res.Failed++
 		c.opt.Each(Snapshot{Source: s, Err: err})
 		return nil

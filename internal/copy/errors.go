@@ -19,35 +19,32 @@ var (
 	errReference = errors.New("read the earlier copy")
 )
 
-// sourceError is damage of the source. It concerns one snapshot; the others are still copied.
-type sourceError struct{ err error }
+// sideError is damage of the source, which concerns one snapshot, so that the others are still copied; or any failure of
+// the destination.
+type sideError struct {
+	error
+	source bool
+}
 
-func (e *sourceError) Error() string { return e.err.Error() }
-func (e *sourceError) Unwrap() error { return e.err }
-
-// destinationError is any failure of the destination.
-type destinationError struct{ err error }
-
-func (e *destinationError) Error() string { return e.err.Error() }
-func (e *destinationError) Unwrap() error { return e.err }
+func (e *sideError) Unwrap() error { return e.error }
 
 // toDestination marks an error of the destination.
 func toDestination(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &destinationError{err}
+	return &sideError{err, false}
 }
 
 // fromSource marks damage of the source. If the context has ended, it returns the cause: a failure of the destination
 // or a cancellation by the user.
 func fromSource(ctx context.Context, err error) error {
-	var other *destinationError
+	var other *sideError
 	if err == nil || ctx.Err() != nil || errors.As(err, &other) || errors.Is(err, errReference) {
 		return err
 	}
 	if object.IsDamage(err) || errors.Is(err, store.ErrNotExist) || errors.Is(err, format.ErrUnsupported) {
-		return &sourceError{err}
+		return &sideError{err, true}
 	}
 	return err
 }

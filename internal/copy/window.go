@@ -142,7 +142,7 @@ func (w *window) plan(ctx context.Context) ([]piece, error) {
 	pieces := make([]piece, len(w.ids))
 	for i, id := range w.ids {
 		if w.found[i].Pack == nil {
-			return nil, &sourceError{fmt.Errorf("blob %s is in no pack: %w", id.Short(), store.ErrNotExist)}
+			return nil, &sideError{fmt.Errorf("blob %s is in no pack: %w", id.Short(), store.ErrNotExist), true}
 		}
 		pieces[i] = piece{w.found[i], id, &w.made[i]}
 	}
