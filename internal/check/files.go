@@ -24,22 +24,10 @@ import (
 
 // kindOf maps kinds of stored files to kinds of problems.
 func kindOf(k store.Kind) Kind {
-	switch k {
-	case store.Config:
-		return Config
-	case store.Key:
-		return Key
-	case store.Pack:
-		return Pack
-	case store.Index:
-		return Index
-	case store.Snapshot:
-		return Snapshot
-	case store.Mark:
-		return Mark
-	default:
-		return Lease
-	}
+	return [...]Kind{
+		store.Config: Config, store.Key: Key, store.Pack: Pack, store.Index: Index, store.Snapshot: Snapshot,
+		store.Lease: Lease, store.Mark: Mark,
+	}[k]
 }
 
 // list returns the files of a kind by ascending name. A file with a foreign name is a problem.

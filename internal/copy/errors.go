@@ -19,8 +19,8 @@ var (
 	errReference = errors.New("read the earlier copy")
 )
 
-// sideError is damage of the source, which concerns one snapshot, so that the others are still copied; or any failure of
-// the destination.
+// sideError is damage of the source, which concerns one snapshot, so that the others are still copied, or any failure
+// of the destination.
 type sideError struct {
 	error
 	source bool

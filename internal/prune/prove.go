@@ -167,26 +167,19 @@ func (w *prover) doubles(s *packState, t *pack.Table) (doubles []double, err err
 	}
 	self := index.PackInfo{ID: s.id, Salt: t.Salt, Size: s.size}
 	n := 0
-	for i := range t.Frames {
-		f := &t.Frames[i]
-		skip := uint32(0)
-		for _, b := range f.Blobs {
-			at := &found[n]
-			n++
-			if !at.Lost() && w.v.used.Has(at.Number()) {
-				there, err := w.v.index.Found(at)
-				if err != nil {
-					return nil, err
-				}
-				if there.Pack.ID != s.id && !w.wrote[there.Pack.ID] {
-					mine := index.Loc{Offset: f.Offset, Sealed: f.Sealed, Skip: skip, Len: b.Len}
-					doubles = append(doubles, double{b.ID, index.Found{Loc: mine, Pack: &self}, there})
-				}
-			}
-			skip += b.Len
+	err = index.EachBlob(t, func(id format.ID, mine index.Loc) error {
+		at := &found[n]
+		n++
+		if at.Lost() || !w.v.used.Has(at.Number()) {
+			return nil
 		}
-	}
-	return doubles, nil
+		there, err := w.v.index.Found(at)
+		if err == nil && there.Pack.ID != s.id && !w.wrote[there.Pack.ID] {
+			doubles = append(doubles, double{id, index.Found{Loc: mine, Pack: &self}, there})
+		}
+		return err
+	})
+	return doubles, err
 }
 
 // read reads one copy of each blob from the target, each frame once, and visits it with the reason why it is bad.

@@ -156,11 +156,9 @@ func (p *pruner) begin(ctx context.Context, others []session.Other) error {
 	if err := p.redate(ctx, others); err != nil {
 		return err
 	}
-	for i := range others {
-		if o := &others[i]; o.Alive && o.Lease.Task == session.PruneTask {
-			return fmt.Errorf("%w: process %d on %s, last heard of %s ago", ErrBusy, o.Lease.PID, o.Lease.Host,
-				max(0, o.SinceRenewal).Round(time.Second))
-		}
+	if o := session.Pruning(others); o != nil {
+		return fmt.Errorf("%w: process %d on %s, last heard of %s ago", ErrBusy, o.Lease.PID, o.Lease.Host,
+			max(0, o.SinceRenewal).Round(time.Second))
 	}
 	return nil
 }

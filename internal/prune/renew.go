@@ -5,10 +5,8 @@ import (
 	"slices"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
-	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
-	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 )
 
 // carried bounds how many names of older segments a new segment takes over from those that it supersedes. With these
@@ -18,10 +16,7 @@ const carried = 1024
 // segments writes index segments that supersede others, without the packs that are removed. The remaining packs of
 // several segments are gathered until they fill a new one.
 type segments struct {
-	store store.Store
-	keys  *seal.Keys
-	hold  func(context.Context) error // runs before each Put of a segment; its error ends the prune
-
+	p        *pruner
 	heaviest int // weight of a segment at most
 
 	written int64 // bytes
@@ -62,7 +57,7 @@ func (n *segments) put(ctx context.Context) error {
 	if len(n.seg.Supersedes) == 0 {
 		return nil
 	}
-	if err := n.hold(ctx); err != nil {
+	if err := n.p.s.RenewOrFail(ctx); err != nil {
 		return err
 	}
 	if len(n.seg.Supersedes)+len(n.older) <= carried {
@@ -70,7 +65,7 @@ func (n *segments) put(ctx context.Context) error {
 	}
 	slices.SortFunc(n.seg.Supersedes, format.ID.Compare)
 	n.seg.Supersedes = slices.Compact(n.seg.Supersedes)
-	_, size, err := object.PutSegment(ctx, n.store, n.keys, &n.seg, true)
+	_, size, err := object.PutSegment(ctx, n.p.r.Store(), n.p.r.Keys(), &n.seg, true)
 	if err != nil {
 		return err
 	}

@@ -243,7 +243,7 @@ func (v *survey) healed(ctx context.Context, gone map[format.ID]bool) (before []
 func (p *pruner) rewrite(ctx context.Context, v *survey, from []object.Info, gone, healed map[format.ID]bool) error {
 	old := v.segments.Superseded // left by a prune that was cut off
 	v.segments.Superseded = nil
-	n := segments{store: p.r.Store(), keys: p.r.Keys(), hold: p.s.RenewOrFail, heaviest: v.heaviest()}
+	n := segments{p: p, heaviest: v.heaviest()}
 	defer func() { p.index, p.put = p.index-n.written, p.put+n.count }() // also after a failure
 	v.reads(report.Indexing, from)
 	err := v.each(ctx, from, func(info object.Info, seg *index.Segment) error {

@@ -44,13 +44,8 @@ func eachSegment(ctx context.Context, r *repo.Repository, visit object.VisitSegm
 // noPrune fails if a prune is at work.
 func noPrune(ctx context.Context, s *repo.Session) error {
 	others, err := s.Others(ctx)
-	if err != nil {
-		return err
+	if o := session.Pruning(others); err == nil && o != nil {
+		err = fmt.Errorf("%w: process %d on %s", ErrBusy, o.Lease.PID, o.Lease.Host)
 	}
-	for i := range others {
-		if o := &others[i]; o.Alive && o.Lease.Task == session.PruneTask {
-			return fmt.Errorf("%w: process %d on %s", ErrBusy, o.Lease.PID, o.Lease.Host)
-		}
-	}
-	return nil
+	return err
 }

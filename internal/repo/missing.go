@@ -21,10 +21,7 @@ import (
 // or puts it back. Without disk space for the tombstone, the snapshots are forgotten all the same, and recorded is
 // false.
 func (r *Repository) RecordForget(ctx context.Context, snapshots []Listed) (recorded bool, err error) {
-	ids := make([]format.ID, len(snapshots))
-	for i := range snapshots {
-		ids[i] = snapshots[i].ID
-	}
+	ids := idsOf(snapshots)
 	all := ids
 	recorded = true
 	for part := range slices.Chunk(snapshots, inTombstone) {
@@ -55,14 +52,12 @@ func (r *Repository) Remove(ctx context.Context, snapshots []Listed) error {
 	if _, err := r.RecordForget(ctx, snapshots); err != nil {
 		return err
 	}
-	var ids []format.ID
 	for _, l := range snapshots {
 		if err := store.Discard(ctx, r.st, object.Named(store.Snapshot, l.ID)); err != nil {
 			return fmt.Errorf("remove snapshot %s: %w", l.ID.Short(), err)
 		}
-		ids = append(ids, l.ID)
 	}
-	r.Forgot(ids)
+	r.Forgot(idsOf(snapshots))
 	return nil
 }
 
@@ -101,34 +96,48 @@ func (r *Repository) Forgotten(ctx context.Context) (all []Listed, err error) {
 // machine knows.
 func (r *Repository) Missing(ctx context.Context, listed []Listed, matter func(*Listed) (bool, error)) ([]Listed,
 	error) {
+	return r.missing(ctx, listed, func(l *Listed, _ snapcache.Publication) (bool, error) {
+		l.Snapshot, _ = r.openSnapshot(r.copies.Copy(l.ID))
+		if matter == nil {
+			return true, nil
+		}
+		return matter(l)
+	})
+}
+
+// missing is Missing, without the contents.
+func (r *Repository) missing(ctx context.Context, listed []Listed,
+	matter func(*Listed, snapcache.Publication) (bool, error)) ([]Listed, error) {
 	all, err := r.unlisted(listed)
 	if err != nil {
 		return nil, err
 	}
-	var ids []format.ID
-	lost := make(map[format.ID]Listed)
+	var list []Listed
 	for id, p := range all {
 		l := Listed{ID: id, Stored: p.At}
-		l.Snapshot, _ = r.openSnapshot(r.copies.Copy(id))
-		if matter != nil {
-			if does, err := matter(&l); err != nil {
-				return nil, err
-			} else if !does {
-				continue
-			}
+		does, err := matter(&l, p)
+		if err != nil {
+			return nil, err
 		}
-		ids, lost[id] = append(ids, id), l
+		if does {
+			list = append(list, l)
+		}
 	}
-	missing, err := r.lost(ctx, ids)
+	ids, err := r.lost(ctx, idsOf(list))
 	if err != nil {
 		return nil, err
 	}
-	list := make([]Listed, len(missing))
-	for i, id := range missing {
-		list[i] = lost[id]
-	}
+	list = slices.DeleteFunc(list, func(l Listed) bool { return !slices.Contains(ids, l.ID) })
 	slices.SortFunc(list, func(a, b Listed) int { return b.Stored.Compare(a.Stored) })
 	return list, nil
+}
+
+func idsOf(list []Listed) []format.ID {
+	ids := make([]format.ID, len(list))
+	for i := range list {
+		ids[i] = list[i].ID
+	}
+	return ids
 }
 
 // unlisted returns the record of the snapshots that this machine has published or seen and that are absent from listed.
@@ -207,27 +216,12 @@ func NameMissing(missing []Listed) string {
 // ReportMissing warns of missing snapshots. Each is reported once. If the check fails, nothing is reported and the next
 // call tries again.
 func (r *Repository) ReportMissing(ctx context.Context, listed []Listed) {
-	all, err := r.unlisted(listed)
-	if err != nil {
+	missing, err := r.missing(ctx, listed, func(_ *Listed, p snapcache.Publication) (bool, error) {
+		return !p.Missing, nil
+	})
+	if err != nil || len(missing) == 0 || snapcache.SetMissing(r.CacheFolder(), idsOf(missing), true) != nil {
 		return
 	}
-	var ids []format.ID
-	for id, p := range all {
-		if !p.Missing {
-			ids = append(ids, id)
-		}
-	}
-	if ids, err = r.lost(ctx, ids); err != nil || len(ids) == 0 {
-		return
-	}
-	if snapcache.SetMissing(r.CacheFolder(), ids, true) != nil {
-		return
-	}
-	missing := make([]Listed, len(ids))
-	for i, id := range ids {
-		missing[i] = Listed{ID: id, Stored: all[id].At}
-	}
-	slices.SortFunc(missing, func(a, b Listed) int { return b.Stored.Compare(a.Stored) })
 	r.warn("snapshots are missing that this machine saved or saw and that no 'tidemark forget' removed: %s; either "+
 		"the target was set back to an older state or is an older copy, or another program deleted files: run 'tidemark "+
 		"check'; 'tidemark forget --undo' with their IDs brings them back while their data is there, 'tidemark forget' "+
@@ -253,9 +247,5 @@ func (r *Repository) FindMissing(ctx context.Context, ref string) (Listed, error
 	case len(found) == 0:
 		return Listed{}, fmt.Errorf("find snapshot %q: %w", ref, ErrNoSnapshot)
 	}
-	ids := make([]format.ID, len(found))
-	for i := range found {
-		ids[i] = found[i].ID
-	}
-	return Listed{}, fmt.Errorf("find snapshot: %w", ambiguousID(ref, ids))
+	return Listed{}, fmt.Errorf("find snapshot: %w", ambiguousID(ref, idsOf(found)))
 }

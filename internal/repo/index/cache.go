@@ -234,7 +234,7 @@ func (c *Cache) search(ids []format.ID, out []Found) error {
 		}
 		var err error
 		if order, err = r.search(order, ids, out); err != nil {
-			return &damagedRun{r, err}
+			return err
 		}
 	}
 	return nil
@@ -249,7 +249,7 @@ func (c *Cache) Segments() (map[format.ID]int64, error) {
 	err := c.reading(func() error {
 		for _, r := range c.runs {
 			if err := r.addSegments(all); err != nil {
-				return &damagedRun{r, err}
+				return err
 			}
 		}
 		for id, size := range c.memory.segments {
@@ -270,7 +270,7 @@ func (c *Cache) Packs(yield func(PackInfo) error) error {
 			for n := uint32(0); n < r.packs; n += packsAtOnce {
 				some, err := r.packsAt(n)
 				if err != nil {
-					return &damagedRun{r, err}
+					return err
 				}
 				for i := range some {
 					if err := yield(some[i]); err != nil {
@@ -346,21 +346,18 @@ func (c *Cache) hasLocked(id format.ID) (bool, error) {
 	if _, had := c.memory.segments[id]; had {
 		return true, nil
 	}
-	had, r, err := c.inRuns(id)
-	if err != nil {
-		return false, c.drop(r, err)
-	}
-	return had, nil
+	had, err := c.inRuns(id)
+	return had, c.dropDamaged(err)
 }
 
-// inRuns reports whether a run has a segment, or which run cannot be read.
-func (c *Cache) inRuns(id format.ID) (had bool, damaged *run, err error) {
+// inRuns reports whether a run has a segment.
+func (c *Cache) inRuns(id format.ID) (bool, error) {
 	for _, r := range c.runs {
 		if had, err := r.hasSegment(id); had || err != nil {
-			return had, r, err
+			return had, err
 		}
 	}
-	return false, nil, nil
+	return false, nil
 }
 
 // Forget drops segments, with all that was merged since the oldest of them.
@@ -377,7 +374,7 @@ func (c *Cache) Forget(segments ...format.ID) error {
 		for _, id := range segments {
 			had, err := r.hasSegment(id)
 			if err != nil {
-				return c.drop(r, err)
+				return c.dropDamaged(err)
 			}
 			if had {
 				return c.cut(i)

@@ -43,7 +43,7 @@ func (m *memory) add(p *index.Pack) {
 	info := infoOf(p)
 	m.packs = append(m.packs, &info)
 	n := uint32(len(m.packs) - 1)
-	_ = eachBlob(p, func(id format.ID, loc Loc) error {
+	_ = EachBlob(&p.Table, func(id format.ID, loc Loc) error {
 		if len(m.blobs) >= m.limit {
 			if _, known := m.blobs[id]; !known {
 				m.leftOut = true

@@ -178,7 +178,7 @@ func (c *Cache) alone() bool {
 // newer places of its blobs.
 func (c *Cache) overtaken() bool {
 	for id := range c.memory.segments {
-		if had, _, err := c.inRuns(id); had || err != nil {
+		if had, err := c.inRuns(id); had || err != nil {
 			return true
 		}
 	}
@@ -259,8 +259,8 @@ func (c *Cache) mergeRuns(at place) error {
 		if err == nil {
 			r, err = c.writeRun(at, s, content)
 		}
-		if damaged := (*damagedRun)(nil); errors.As(err, &damaged) {
-			return c.drop(damaged.run, damaged.err)
+		if errors.As(err, new(*damagedRun)) {
+			return c.dropDamaged(err)
 		}
 		if err != nil {
 			c.noMerge = !errors.Is(err, localfs.ErrStopped)
@@ -306,8 +306,7 @@ func mergeable(runs []*run) int {
 
 // check drops a run that could not be read, and returns ErrLost then.
 func (c *Cache) check(err error) error {
-	damaged := (*damagedRun)(nil)
-	if !errors.As(err, &damaged) || errors.Is(err, localfs.ErrStopped) {
+	if !errors.As(err, new(*damagedRun)) {
 		return err
 	}
 	c.write.Lock()
@@ -315,17 +314,22 @@ func (c *Cache) check(err error) error {
 	if c.closed {
 		return err
 	}
-	return c.drop(damaged.run, damaged.err)
+	return c.dropDamaged(err)
 }
 
-// drop drops a run that cannot be read, with all that is newer. It returns ErrLost.
-func (c *Cache) drop(r *run, why error) error {
-	i := slices.Index(c.runs, r)
+// dropDamaged drops a run that cannot be read, with all that is newer, and returns ErrLost. It returns all other errors
+// as they are.
+func (c *Cache) dropDamaged(err error) error {
+	damaged := (*damagedRun)(nil)
+	if !errors.As(err, &damaged) || errors.Is(err, localfs.ErrStopped) {
+		return err
+	}
+	i := slices.Index(c.runs, damaged.run)
 	if i < 0 {
 		return ErrLost // dropped by another goroutine, or merged since
 	}
 	if c.opt.First() {
-		c.note("a part of the local cache cannot be read and is made again: %v", why)
+		c.note("a part of the local cache cannot be read and is made again: %v", damaged.err)
 	}
 	c.losses.Add(1)
 	if err := c.cut(i); err != nil {

@@ -69,9 +69,9 @@ func infoOf(p *index.Pack) PackInfo {
 	return PackInfo{ID: p.ID, Salt: p.Table.Salt, Size: p.Size}
 }
 
-// eachBlob calls visit for the blobs of a pack in the order of its table.
-func eachBlob(p *index.Pack, visit func(id format.ID, loc Loc) error) error {
-	for _, f := range p.Table.Frames {
+// EachBlob calls visit for the blobs of a pack in the order of its table.
+func EachBlob(t *pack.Table, visit func(id format.ID, loc Loc) error) error {
+	for _, f := range t.Frames {
 		loc := Loc{Offset: f.Offset, Sealed: f.Sealed}
 		for _, b := range f.Blobs {
 			loc.Len = b.Len

@@ -114,6 +114,14 @@ func newRunReader(tx *bolt.Tx) *runReader {
 	return &runReader{tx: tx, cursor: cachefile.Bucket(tx, bucketBlobs).Cursor()}
 }
 
+// view reads a run. An error is a *damagedRun.
+func (r *run) view(what string, read func(*runReader) error) error {
+	if err := r.read.Read(what, read); err != nil {
+		return &damagedRun{r, err}
+	}
+	return nil
+}
+
 // openRun opens a run. The error wraps cachefile.ErrDamaged if the file is none of this repository.
 func (c *Cache) openRun(path string) (*run, error) {
 	f, err := cachefile.OpenRead(path, c.opt.Repo, c.io(c.opt.Dir), &c.mapping, runTable())
@@ -151,7 +159,7 @@ func (r *run) filterOf() (filter, error) {
 		return nil, nil
 	}
 	var f filter
-	err := r.read.Read("read filter", func(rd *runReader) (err error) {
+	err := r.view("read filter", func(rd *runReader) (err error) {
 		f, err = readFilter(cachefile.Bucket(rd.tx, bucketFilter), r.blocks,
 			func(b *bolt.Bucket, key []byte, n int) ([]byte, error) {
 				return r.check(bucketFilter, key, b.Get(key), n)
@@ -192,7 +200,7 @@ func (r *run) search(order []uint32, ids []format.ID, out []Found) (left []uint3
 		return order, nil
 	}
 	left = order[:first]
-	err = r.read.Read("look up blobs", func(rd *runReader) error {
+	err = r.view("look up blobs", func(rd *runReader) error {
 		var b block
 		loaded := false
 		for _, i := range order[first:] {
@@ -265,7 +273,7 @@ func (r *run) pack(rd *runReader, n uint32) (*PackInfo, error) {
 // packsAt returns up to packsAtOnce packs from number n on.
 func (r *run) packsAt(n uint32) (packs []PackInfo, err error) {
 	end := min(r.packs, n+packsAtOnce)
-	err = r.read.Read("list packs", func(rd *runReader) error {
+	err = r.view("list packs", func(rd *runReader) error {
 		cursor := cachefile.Bucket(rd.tx, bucketPacks).Cursor()
 		k, v := cursor.Seek(cachefile.Number(n))
 		for at := n; at < end; at++ {
@@ -288,7 +296,7 @@ const packsAtOnce = 1 << 10
 
 // addSegments enters the segments of the run into a map.
 func (r *run) addSegments(to map[format.ID]int64) error {
-	return r.read.Read("list merged segments", func(rd *runReader) error {
+	return r.view("list merged segments", func(rd *runReader) error {
 		n := uint32(0)
 		err := cachefile.Each(cachefile.Bucket(rd.tx, bucketSegments), func(k, v []byte) error {
 			size, err := r.check(bucketSegments, k, v, 8)
@@ -308,7 +316,7 @@ func (r *run) addSegments(to map[format.ID]int64) error {
 
 // hasSegment reports whether a segment was merged.
 func (r *run) hasSegment(id format.ID) (had bool, err error) {
-	err = r.read.Read("look up segment", func(rd *runReader) error {
+	err = r.view("look up segment", func(rd *runReader) error {
 		p := cachefile.Bucket(rd.tx, bucketSegments).Get(id[:])
 		if had = p != nil; !had {
 			return nil

@@ -128,7 +128,7 @@ func (x *Temporary) add(rank int, order uint32, p *index.Pack) error {
 		return fmt.Errorf("record pack: %w", err)
 	}
 	x.packs = append(x.packs, packSpan{x.total, at})
-	return eachBlob(p, func(id format.ID, loc Loc) error {
+	return EachBlob(&p.Table, func(id format.ID, loc Loc) error {
 		if x.total == math.MaxUint32 {
 			return fmt.Errorf("more than %d blobs: %w", uint32(math.MaxUint32), ErrTooMany)
 		}

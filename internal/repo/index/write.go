@@ -189,7 +189,7 @@ func merged(runs []*run) (*content, error) {
 	var heads []*runCursor
 	for _, r := range runs {
 		if err := r.addSegments(c.segments); err != nil {
-			return nil, &damagedRun{r, err}
+			return nil, err
 		}
 		heads = append(heads, &runCursor{run: r, base: c.packs})
 		c.most += r.blobs
@@ -200,11 +200,7 @@ func merged(runs []*run) (*content, error) {
 		for heads[at].base > from || heads[at].run.packs == 0 {
 			at--
 		}
-		some, err := heads[at].run.packsAt(from - heads[at].base)
-		if err != nil {
-			return nil, &damagedRun{heads[at].run, err}
-		}
-		return some, nil
+		return heads[at].run.packsAt(from - heads[at].base)
 	}
 	for _, h := range heads {
 		if err := h.next(); err != nil {
@@ -256,7 +252,7 @@ func (r *runCursor) next() error {
 			return nil
 		}
 		if err := r.load(); err != nil {
-			return &damagedRun{r.run, err}
+			return err
 		}
 	}
 	loc, pack, rest, err := takeLoc(r.block.locs)
@@ -272,7 +268,7 @@ func (r *runCursor) next() error {
 
 // load copies the block behind the last record.
 func (r *runCursor) load() error {
-	return r.run.read.Read("read run", func(rd *runReader) error {
+	return r.run.view("read run", func(rd *runReader) error {
 		var after uint64
 		var value []byte
 		if r.n == 0 {

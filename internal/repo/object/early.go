@@ -142,37 +142,30 @@ func (e *Early) Stop() {
 	}
 }
 
-// ticket lets one user take each listing once: when it lists again, it needs the files as they are then.
+// ticket lets one user take a listing once: when it lists again, it needs the files as they are then.
 type ticket struct {
-	from *Early
-	left []store.Kind
-	mu   sync.Mutex
+	from  *Early
+	kind  store.Kind
+	taken atomic.Bool
 }
 
 // ticketKey is the key of a *ticket in a context.
 type ticketKey struct{}
 
-// In returns a context in which the first listing of each kind is that of e, which may be nil.
-func (e *Early) In(ctx context.Context, kinds ...store.Kind) context.Context {
+// In returns a context in which the first listing of a kind is that of e, which may be nil.
+func (e *Early) In(ctx context.Context, kind store.Kind) context.Context {
 	if e == nil {
 		return ctx
 	}
-	return context.WithValue(ctx, ticketKey{}, &ticket{from: e, left: slices.Clone(kinds)})
+	return context.WithValue(ctx, ticketKey{}, &ticket{from: e, kind: kind})
 }
 
 // takes reports whether a listing of a kind is to be that of Early.
 func (t *ticket) takes(kind store.Kind) bool {
-	if t == nil {
+	switch {
+	case t == nil || t.kind != kind || t.taken.Swap(true):
 		return false
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	i := slices.Index(t.left, kind)
-	if i < 0 {
-		return false
-	}
-	t.left = slices.Delete(t.left, i, i+1)
-	if kind == store.Pack {
+	case kind == store.Pack:
 		return t.from.packs != nil && !t.from.packs.taken.Swap(true)
 	}
 	return t.from.kinds[kind] != nil

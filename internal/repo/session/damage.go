@@ -154,7 +154,7 @@ func (s *Session) MarkDamaged(ctx context.Context, packs []format.ID) error {
 // beside a prune. A mark that names other packs too is replaced, and the new one is put first.
 func (s *Session) RetractDamage(ctx context.Context, intact []format.ID) (retracted int, err error) {
 	others, err := s.Others(ctx)
-	if err != nil || slices.ContainsFunc(others, func(o Other) bool { return o.Alive && o.Lease.Task == PruneTask }) {
+	if err != nil || Pruning(others) != nil {
 		return 0, err
 	}
 	for _, m := range s.marks {

@@ -31,6 +31,15 @@ type Other struct {
 // Acknowledges reports whether the writer has acknowledged a mark.
 func (o *Other) Acknowledges(id format.ID) bool { return slices.Contains(o.Lease.Acknowledged, id) }
 
+// Pruning returns the prune among writers that is at work, nil if there is none.
+func Pruning(others []Other) *Other {
+	i := slices.IndexFunc(others, func(o Other) bool { return o.Alive && o.Lease.Task == PruneTask })
+	if i < 0 {
+		return nil
+	}
+	return &others[i]
+}
+
 // Others returns the leases of other writers, checked by the clock of the target. A writer is treated as dead one and a
 // half times as late as it must have noticed itself that its lease was lost. Others first renews this session's own
 // lease, so the returned leases were listed while it was valid. A dry run has no lease and uses the clock of this

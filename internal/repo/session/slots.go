@@ -21,6 +21,11 @@ func newUploadSlots(limit int) *uploadSlots {
 func (l *uploadSlots) tryEnter() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.take()
+}
+
+// take is tryEnter with mu held.
+func (l *uploadSlots) take() bool {
 	if l.busy >= l.limit {
 		return false
 	}
@@ -29,15 +34,7 @@ func (l *uploadSlots) tryEnter() bool {
 }
 
 // enter waits for a slot.
-func (l *uploadSlots) enter(ctx context.Context) error {
-	return l.await(ctx, func() bool {
-		if l.busy >= l.limit {
-			return false
-		}
-		l.busy++
-		return true
-	})
-}
+func (l *uploadSlots) enter(ctx context.Context) error { return l.await(ctx, l.take) }
 
 // empty waits until no upload is running.
 func (l *uploadSlots) empty(ctx context.Context) error {
