@@ -16,40 +16,30 @@ const dirsName = "dirs.db"
 
 // dirCache is the directory cache, opened when it is needed.
 type dirCache struct {
-	open     func() (*cachefile.File, error) // nil: there is none
-	reported atomic.Bool                     // a note that the cache folder cannot be used was given
+	folder   string // "": there is none
+	io       localfs.IOContext
+	reported atomic.Bool // a note that the cache folder cannot be used was given
 
-	mu     sync.Mutex
-	tried  bool
-	cache  *dircache.Cache
-	closed bool
+	mu    sync.Mutex
+	tried bool
+	cache *dircache.Cache
 }
 
 // DirCache returns the directory cache, which the first call opens; nil if there is none: another backup uses it, or it
-// cannot be opened.
+// cannot be opened. Such a failure is a note.
 func (r *Repository) DirCache() (*dircache.Cache, error) {
 	d := &r.dirs
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.tried || d.closed || d.open == nil {
+	if d.tried || d.folder == "" {
 		return d.cache, nil
 	}
-	f, err := d.open()
+	f, err := cachefile.Open(filepath.Join(d.folder, dirsName), r.config.ID, d.io, dircache.Table())
 	if errors.Is(err, localfs.ErrStopped) {
 		return nil, err
 	}
-	if d.tried = true; err == nil && f != nil {
-		d.cache = dircache.New(f)
-	}
-	return d.cache, nil
-}
-
-// openDirs opens the file of the directory cache. A failure is a note.
-func (r *Repository) openDirs(folder string, io localfs.IOContext) (*cachefile.File, error) {
-	f, err := cachefile.Open(filepath.Join(folder, dirsName), r.config.ID, io, dircache.Table())
+	d.tried = true
 	switch {
-	case errors.Is(err, localfs.ErrStopped):
-		return nil, err
 	case errors.Is(err, cachefile.ErrBusy):
 		r.note("another run uses the directory cache of this repository, so this one compares all directories")
 		return nil, nil
@@ -61,7 +51,8 @@ func (r *Repository) openDirs(folder string, io localfs.IOContext) (*cachefile.F
 	case f.Note() != "" && r.FirstCacheReport():
 		r.note("%s", f.Note())
 	}
-	return f, nil
+	d.cache = dircache.New(f)
+	return d.cache, nil
 }
 
 // FirstCacheReport returns true once: of several components that find the cache folder unusable, one reports it.
@@ -73,7 +64,7 @@ func (r *Repository) OpenCache() error { return r.index.Open() }
 func (d *dirCache) close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.closed = true
+	d.tried = true
 	if d.cache == nil {
 		return nil
 	}

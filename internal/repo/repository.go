@@ -83,7 +83,7 @@ type Repository struct {
 	now    func() time.Time
 
 	frames        *Recent[treecache.Key, []byte]
-	trees         treeFrames
+	trees         *treecache.Cache // nil: no frames are kept
 	copies        snapcache.Cache
 	hashers       sync.Pool // *seal.Hasher
 	decompressors sync.Pool // *pack.Decompressor
@@ -212,12 +212,11 @@ func newRepository(ctx context.Context, st store.Store, conf *config.Config, key
 		First: r.FirstCacheReport, IO: cacheIO,
 	})
 	if dir != "" && !opt.Cache.Temporary {
-		door := localfs.IOContext{Ctx: ctx, Pass: opt.Gate.Pass(nil, dir)}
-		r.copies = snapcache.Open(dir, door)
-		r.dirs.open = func() (*cachefile.File, error) { return r.openDirs(dir, cacheIO(dir)) }
+		r.copies = snapcache.Open(dir, cacheIO(dir))
+		r.dirs.folder, r.dirs.io = dir, cacheIO(dir)
 		if opt.Cache.TreeFrames > 0 {
-			r.trees.dir = filepath.Join(dir, "trees")
-			r.trees.opt = treecache.Options{Limit: opt.Cache.TreeFrames, Notify: opt.Notify, Door: door}
+			r.trees = treecache.Open(filepath.Join(dir, "trees"),
+				treecache.Options{Limit: opt.Cache.TreeFrames, Notify: opt.Notify, Door: cacheIO(dir)})
 		}
 	}
 	r.hashers.New = func() any { return key.keys.Hasher() }
@@ -275,7 +274,7 @@ func (r *Repository) StillDamaged(ctx context.Context, packs []format.ID) ([]for
 // Close releases the caches. The repository must not be used afterwards. The error is always nil: a cache that fails
 // causes at most a note.
 func (r *Repository) Close() error {
-	r.trees.close()
+	r.trees.Close()
 	r.index.Close()
 	if err := r.dirs.close(); err != nil && r.FirstCacheReport() {
 		r.note("the directory cache cannot be closed: %v", err)

@@ -32,7 +32,7 @@ func (r *Repository) WithSession(ctx context.Context, opt SessionOptions,
 	x, end := r.index.Writer(ctx, opt.DryRun)
 	defer end()
 	to := session.Target{
-		Store: r.st, Keys: r.keys, Index: x, Trees: r.trees.keep, Folder: r.CacheFolder(), Copies: r.copies,
+		Store: r.st, Keys: r.keys, Index: x, Trees: r.trees, Folder: r.CacheFolder(), Copies: r.copies,
 	}
 	return session.Run(ctx, to, opt, fn)
 }

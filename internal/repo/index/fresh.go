@@ -20,8 +20,7 @@ type freshIndex struct {
 	missed   bool // a pack is not on the target, so it is not needless
 	tried    bool // once per run: with lost blobs, all segments would be read for each of them
 	err      error
-	index    *Index
-	ready    atomic.Pointer[Index] // index, when it is complete
+	ready    atomic.Pointer[Index] // nil: it is not read yet
 }
 
 // Fresh looks up a blob in the fresh index, for a caller that found a location to be wrong. It finds nothing if the
@@ -148,7 +147,6 @@ func (x *Index) makeFresh(ctx context.Context) error {
 		fresh.Close()
 		return fmt.Errorf("read the index of the repository again: %w", err)
 	}
-	x.fresh.index = fresh
 	x.fresh.ready.Store(fresh)
 	return nil
 }

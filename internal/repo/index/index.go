@@ -87,8 +87,8 @@ func (x *Index) Close() {
 			_ = x.cache.Spoiled() // a cache that stays is found wrong again
 		}
 		x.cache.Close()
-		if x.fresh.index != nil {
-			x.fresh.index.Close()
+		if fresh := x.fresh.ready.Load(); fresh != nil {
+			fresh.Close()
 		}
 		x.besides.close()
 	})

@@ -91,8 +91,8 @@ func (x *Index) unnamedPacks(ctx context.Context, without map[format.ID]struct{}
 	named := make(map[format.ID]bool)
 	add := func(p PackInfo) error { named[p.ID] = true; return nil }
 	err = x.cache.Packs(add)
-	if err == nil && x.fresh.index != nil {
-		err = x.fresh.index.cache.Packs(add)
+	if fresh := x.fresh.ready.Load(); err == nil && fresh != nil {
+		err = fresh.cache.Packs(add)
 	}
 	if err != nil {
 		return nil, err

@@ -207,8 +207,8 @@ func (s *Session) upload(b *pack.Builder) (buf []byte, batch []index.Pack, err e
 	}
 	s.stored(store.Pack, len(data), start)
 	s.files.add(store.Pack, id, len(data))
-	if table.Kind == pack.Trees && s.to.Trees != nil && !s.opt.DryRun {
-		s.to.Trees(id, data, table.Frames)
+	if table.Kind == pack.Trees && !s.opt.DryRun {
+		s.to.Trees.Keep(id, data, table.Frames)
 	}
 	return data, s.seg.add(index.Pack{ID: id, Size: uint64(len(data)), Table: table}, s.opt.Tuning), nil
 }

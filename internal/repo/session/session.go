@@ -23,6 +23,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/repo/snapcache"
+	"github.com/tidemark-backup/tidemark/internal/repo/treecache"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/tune"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -52,14 +53,12 @@ type Index interface {
 
 // Target is what a session writes to.
 type Target struct {
-	Store store.Store
-	Keys  *seal.Keys
-	Index Index
-	// Trees receives every pack of trees that is on the target and verified, so that this machine can keep a copy for
-	// the next run. data is not valid afterwards. It may be nil, and is called from several goroutines.
-	Trees  func(id format.ID, data []byte, frames []pack.Frame)
-	Folder string          // of the caches of the repository; "": there is none
-	Copies snapcache.Cache // of the snapshots
+	Store  store.Store
+	Keys   *seal.Keys
+	Index  Index
+	Trees  *treecache.Cache // receives the packs of trees that are on the target and verified; nil: none is kept
+	Folder string           // of the caches of the repository; "": there is none
+	Copies snapcache.Cache  // of the snapshots
 }
 
 // Session is a running writer. Its methods are safe for concurrent use, and so are its FrameWriters.
@@ -86,10 +85,10 @@ type Session struct {
 	packers        [2]*packer
 	writers        [2]FrameWriter
 	compressors    compressors
-	uploads        *uploadSlots  // one per upload under way
-	blocked        tune.WaitTime // callers of FrameWriters
-	asks           sync.Pool     // of *question
-	failure        atomic.Pointer[failure]
+	uploads        *uploadSlots          // one per upload under way
+	blocked        tune.WaitTime         // callers of FrameWriters
+	asks           sync.Pool             // of *question
+	failure        atomic.Pointer[error] // the first one; all later work returns it
 	totals         totals
 	named          atomic.Int64 // packs of the index; -1: unknown
 	files          storedFiles
@@ -98,9 +97,6 @@ type Session struct {
 
 	committing sync.Mutex // held while a segment is written that is no upload's
 }
-
-// failure is the first error of a session; all later work returns it.
-type failure struct{ err error }
 
 // Run opens a session, calls fn and ends the session. A failed upload cancels ctx of fn. When fn returns nil, blobs
 // that it wrote without a snapshot are flushed, so that a later session can reuse them. When it returns an error, packs
@@ -255,16 +251,16 @@ func (s *Session) end(failed error) error {
 
 // fail keeps the first error and stops everything else.
 func (s *Session) fail(err error) error {
-	if s.failure.CompareAndSwap(nil, &failure{err}) {
+	if s.failure.CompareAndSwap(nil, &err) {
 		s.cancel(err)
 	}
-	return s.failure.Load().err
+	return *s.failure.Load()
 }
 
 // err returns why the session cannot continue, or nil.
 func (s *Session) err() error {
 	if f := s.failure.Load(); f != nil {
-		return f.err
+		return *f
 	}
 	if s.ctx.Err() != nil {
 		return context.Cause(s.ctx)
@@ -275,7 +271,7 @@ func (s *Session) err() error {
 // cause replaces the error of a context that a failure has cancelled by the failure itself.
 func (s *Session) cause(err error) error {
 	if f := s.failure.Load(); f != nil && errors.Is(err, context.Canceled) {
-		return f.err
+		return *f
 	}
 	return err
 }

@@ -25,6 +25,7 @@ func TestWaitsAtTheGateWithoutTheLock(t *testing.T) {
 			Limit: 1 << 30, Notify: func(text string) { require.Fail(t, "a note", text) },
 			Door: localfs.IOContext{Ctx: ctx, Pass: gate.Pass(iopolicy.NewClient(iopolicy.Throttle))},
 		})
+		c.ready()
 		frame := bytes.Repeat([]byte{7}, 300<<10)
 		first, second := Key{Pack: format.ID{1}}, Key{Pack: format.ID{2}}
 		c.Put(first, frame, Fetched)
@@ -61,6 +62,7 @@ func TestFramesAreCutInsideAWindow(t *testing.T) {
 			Limit: 1 << 30, Notify: func(string) {},
 			Door: localfs.IOContext{Ctx: t.Context(), Pass: gate.Pass(iopolicy.NewClient(iopolicy.Throttle))},
 		})
+		c.ready()
 		grant, err := gate.Pass(iopolicy.NewClient(iopolicy.Important)).Begin(t.Context(), iopolicy.Op{})
 		require.NoError(t, err)
 		defer grant.End(0)

@@ -79,7 +79,7 @@ type found struct {
 // from other processes or earlier runs.
 func (c *Cache) rescan() {
 	c.written = 0
-	files, err := c.scan()
+	files, err := c.list()
 	if err != nil {
 		if !errors.Is(err, os.ErrNotExist) {
 			c.stop(err.Error())
@@ -109,8 +109,8 @@ func (c *Cache) rescan() {
 	c.evict(c.shelf.size-c.opt.Limit, everything)
 }
 
-// scan lists the frames in the folder, and removes the remains of interrupted writers. It leaves foreign files alone.
-func (c *Cache) scan() ([]found, error) {
+// list lists the frames in the folder, and removes the remains of interrupted writers. It leaves foreign files alone.
+func (c *Cache) list() ([]found, error) {
 	entries, err := os.ReadDir(c.dir)
 	if err != nil {
 		return nil, err

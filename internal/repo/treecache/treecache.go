@@ -14,12 +14,12 @@
 // frames than fit would evict each frame just before it is needed. So a run does not evict frames that it used itself:
 // a fetched frame replaces only frames this run has not used. An uploaded frame, which the next run needs, also
 // replaces fetched ones. If nothing can be evicted, the frame is not kept. Several processes may briefly exceed the
-// bound together; each rescans the folder when it opens and closes it, and after some writing.
+// bound together; each rescans the folder when it uses it first, when it closes it, and after some writing.
 //
 // A part of the disk stays free whatever the bound: 1 GiB, or 5 % where that is less. If less is free when the folder
-// is opened, frames are evicted. If the disk fills up later, or cannot be written, nothing is added any more and a note
-// reports it. No method returns an error: without this cache a run is only slower. The package cannot detect a damaged
-// frame; its callers can.
+// is first used, frames are evicted. If the disk fills up later, or cannot be written, nothing is added any more and a
+// note reports it. No method returns an error: without this cache a run is only slower. The package cannot detect a
+// damaged frame; its callers can.
 package treecache
 
 import (
@@ -32,6 +32,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/pkg/format"
+	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 )
 
 // Key names a frame permanently: pack numbers change when a cache is rebuilt, IDs do not.
@@ -69,6 +70,7 @@ type Cache struct {
 	dir  string
 	opt  Options
 	disk func(dir string) (space, error)
+	scan sync.Once // by the first use
 
 	mu      sync.Mutex
 	shelf   shelf
@@ -78,19 +80,24 @@ type Cache struct {
 	closed  bool
 }
 
-// Open scans the frames in folder dir and evicts what exceeds the bound. The folder is made when the first frame is
-// kept.
+// Open returns the frames in folder dir. The first use scans them and evicts what exceeds the bound. The folder is made
+// when the first frame is kept.
 func Open(dir string, opt Options) *Cache { return open(dir, opt, statDisk) }
 
 func open(dir string, opt Options, disk func(string) (space, error)) *Cache {
-	c := &Cache{dir: dir, opt: opt, disk: disk, shelf: newShelf()}
-	_ = c.atFolder(func() {
-		c.rescan()
-		if s, err := disk(dir); err == nil {
-			c.evict(s.missing(0), everything)
-		}
+	return &Cache{dir: dir, opt: opt, disk: disk, shelf: newShelf()}
+}
+
+// ready scans the folder once.
+func (c *Cache) ready() {
+	c.scan.Do(func() {
+		_ = c.atFolder(func() {
+			c.rescan()
+			if s, err := c.disk(c.dir); err == nil {
+				c.evict(s.missing(0), everything)
+			}
+		})
 	})
-	return c
 }
 
 // atFolder is an operation on the folder with c.mu. It locks c.mu only after the gate has admitted the operation: other
@@ -105,7 +112,11 @@ func (c *Cache) atFolder(call func()) error {
 }
 
 // Close evicts what exceeds the bound, including frames of other processes. Later calls find nothing and keep nothing.
+// c may be nil.
 func (c *Cache) Close() {
+	if c == nil {
+		return
+	}
 	if c.needsScan() {
 		_ = c.atFolder(c.rescan)
 	}
@@ -127,6 +138,7 @@ func (c *Cache) Get(k Key, p []byte) bool {
 	if c.isClosed() {
 		return false
 	}
+	c.ready()
 	var f *os.File
 	var info os.FileInfo
 	err := c.opt.Door.Names(func() (err error) {
@@ -169,8 +181,20 @@ func (c *Cache) Get(k Key, p []byte) bool {
 	return true
 }
 
+// Keep keeps the frames of a pack that this run has uploaded. c may be nil.
+func (c *Cache) Keep(id format.ID, data []byte, frames []pack.Frame) {
+	for i := 0; i < len(frames) && c != nil; i++ {
+		f := &frames[i]
+		c.Put(Key{id, f.Offset}, data[f.Offset:][:f.Sealed], Uploaded)
+	}
+}
+
 // Put keeps a frame that is known to be good, if there is space for it. The bytes are copied.
 func (c *Cache) Put(k Key, sealed []byte, from Origin) {
+	if c.isClosed() {
+		return
+	}
+	c.ready()
 	admitted := false
 	if err := c.atFolder(func() { admitted = c.admit(k, int64(len(sealed)), from) }); err != nil || !admitted {
 		return

@@ -32,11 +32,18 @@ func (n *notes) add(text string) {
 // roomy is a disk that is never full.
 func roomy(string) (space, error) { return space{free: 1 << 50}, nil }
 
+// scanned opens a cache that has scanned its folder.
+func scanned(dir string, opt Options, disk func(string) (space, error)) *Cache {
+	c := open(dir, opt, disk)
+	c.ready()
+	return c
+}
+
 // opened opens a cache of limit blocks that must not switch itself off.
 func opened(t *testing.T, dir string, limit int64) *Cache {
 	t.Helper()
 	n := &notes{}
-	c := open(dir, Options{Limit: limit * blockSize, Notify: n.add}, roomy)
+	c := scanned(dir, Options{Limit: limit * blockSize, Notify: n.add}, roomy)
 	t.Cleanup(func() {
 		c.Close()
 		require.Empty(t, n.text)
@@ -372,7 +379,7 @@ func TestDiskFillsUp(t *testing.T) {
 		return s, failure
 	}
 	opt := Options{Limit: 1000 * blockSize, Notify: n.add}
-	c := open(dir, opt, stat)
+	c := scanned(dir, opt, stat)
 	for i := range 15 {
 		c.Put(key(i), frame(i), Fetched)
 	}
@@ -387,7 +394,7 @@ func TestDiskFillsUp(t *testing.T) {
 		age(t, dir, i, time.Duration(30-i)*time.Hour)
 	}
 	disk.free -= 4 * blockSize
-	c = open(dir, opt, stat)
+	c = scanned(dir, opt, stat)
 	require.Equal(t, []int{4, 5, 6, 7, 8, 9}, kept(dir, 20))
 	require.Len(t, n.text, 1)
 
@@ -399,7 +406,7 @@ func TestDiskFillsUp(t *testing.T) {
 
 	// A disk of unknown free space does no harm.
 	failure = errors.New("no such call")
-	c = open(dir, opt, stat)
+	c = scanned(dir, opt, stat)
 	c.Put(key(12), frame(12), Uploaded)
 	require.True(t, has(t, c, 12))
 	c.Close()
@@ -429,7 +436,7 @@ func TestFullDisk(t *testing.T) {
 			dir := filepath.Join(mount, strings.ReplaceAll(tc.name, " ", "-"))
 			t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 			n := &notes{}
-			c := open(dir, Options{Limit: 1 << 30, Notify: n.add}, tc.disk)
+			c := scanned(dir, Options{Limit: 1 << 30, Notify: n.add}, tc.disk)
 			for i := range 100 {
 				c.Put(key(i), frame(i), Fetched)
 			}
@@ -450,7 +457,7 @@ func TestFolderThatCannotBeMade(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	n := &notes{}
-	c := Open(filepath.Join(file, "trees"), Options{Limit: 1 << 20, Notify: n.add})
+	c := scanned(filepath.Join(file, "trees"), Options{Limit: 1 << 20, Notify: n.add}, statDisk)
 	defer c.Close()
 	c.Put(key(1), frame(1), Fetched)
 	c.Put(key(2), frame(2), Fetched)
