@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
@@ -74,17 +73,12 @@ type usage struct {
 
 // openUsage lists snapshots and opens the index; sized: with the share of each blob.
 func openUsage(ctx context.Context, r *repo.Repository, opt Options, sized bool) (*usage, error) {
-	if opt.Ledger == nil {
-		opt.Ledger = report.NewJob(report.Prune, time.Now)
-	}
+	opt.complete()
 	doomed, err := marks.All(ctx, r.Store(), r.Keys())
 	if err != nil {
 		return nil, fmt.Errorf("read marks: %w", err)
 	}
 	u := &usage{parallel: opt.Parallel}
-	if u.parallel == 0 {
-		u.parallel = defaultParallel
-	}
 	if u.listed, err = r.Snapshots(ctx); err != nil {
 		return nil, err
 	}
