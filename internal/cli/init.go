@@ -201,7 +201,7 @@ func (a *app) createWith(ctx context.Context, ask bool, opt repo.InitOptions, re
 		return nil, fmt.Errorf("create repository at %s: %w", at, err)
 	}
 	opt.Secrets, opt.Params, opt.Recovery, opt.Label = secrets.Secrets, a.Stretch, true, label()
-	r, made, err := a.place.Create(ctx, sources, opt)
+	r, recovery, err := a.place.Create(ctx, sources, opt)
 	if err != nil {
 		secrets.Discard()
 		return nil, err
@@ -212,9 +212,9 @@ func (a *app) createWith(ctx context.Context, ask bool, opt repo.InitOptions, re
 		}
 	}()
 	// From here on the recovery key must be shown: it exists nowhere else.
-	a.recordUnconfirmed(r.ID(), made.RecoveryKey)
+	a.recordUnconfirmed(r.ID(), recovery)
 	key, err := secrets.Keep(r.ID())
-	result := &output.Created{ID: r.ID(), Place: at.String(), RecoveryKey: made.RecoveryKey, KeyFile: key}
+	result := &output.Created{ID: r.ID(), Place: at.String(), RecoveryKey: recovery, KeyFile: key}
 	if showErr := reveal(result); showErr != nil || err != nil {
 		return nil, errors.Join(err, showErr)
 	}

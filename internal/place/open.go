@@ -174,19 +174,19 @@ func (p *Place) MachineKeys() string {
 }
 
 // Create creates the repository of opt, whose secrets come from sources.
-func (p *Place) Create(ctx context.Context, sources *unlock.Sources, opt repo.InitOptions) (*repo.Repository,
-	*repo.InitResult, error) {
+func (p *Place) Create(ctx context.Context, sources *unlock.Sources, opt repo.InitOptions) (r *repo.Repository,
+	recovery string, err error) {
 	at, err := p.Location()
 	if err != nil {
-		return nil, nil, err
+		return nil, "", err
 	}
 	p.keepTyped(sources)
 	st, err := at.Create(ctx, p.Access(at))
 	if err != nil {
-		return nil, nil, fmt.Errorf("create repository at %s: %w", at, err)
+		return nil, "", fmt.Errorf("create repository at %s: %w", at, err)
 	}
 	opt.Open = p.openOptions()
-	r, made, err := repo.Init(ctx, st, opt)
+	r, recovery, err = repo.Init(ctx, st, opt)
 	switch {
 	case err == nil:
 		p.usesCache(r)
@@ -197,7 +197,7 @@ func (p *Place) Create(ctx context.Context, sources *unlock.Sources, opt repo.In
 		err = &store.Problem{What: "no space left for a repository at " + at.String(),
 			Do: "free some space there, or choose another place, and " + store.RunAgain, Kinds: []error{store.ErrNoSpace}}
 	}
-	return r, made, err
+	return r, recovery, err
 }
 
 // InMemory creates a repository in memory, for a dry run without one.

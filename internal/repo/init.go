@@ -27,61 +27,55 @@ type InitOptions struct {
 	Like *Repository
 }
 
-// InitResult is the result of Init that must be shown to the user.
-type InitResult struct {
-	RecoveryKey string // printable, not stored anywhere; empty if none was requested
-}
-
 // Init makes a repository in st and opens it. The config is written last: until then there is no repository, and Init
-// can be repeated. If one exists already, the error wraps ErrExists.
-func Init(ctx context.Context, st store.Store, opt InitOptions) (*Repository, *InitResult, error) {
-	r, result, err := makeRepository(ctx, st, opt)
-	if err != nil {
-		return nil, nil, fmt.Errorf("make repository at %s: %w", st.Location(), err)
+// can be repeated. If one exists already, the error wraps ErrExists. recovery is the printable recovery key, which is not
+// stored anywhere; "" if none was requested.
+func Init(ctx context.Context, st store.Store, opt InitOptions) (r *Repository, recovery string, err error) {
+	if r, recovery, err = makeRepository(ctx, st, opt); err != nil {
+		return nil, "", fmt.Errorf("make repository at %s: %w", st.Location(), err)
 	}
-	return r, result, nil
+	return r, recovery, nil
 }
 
-func makeRepository(ctx context.Context, st store.Store, opt InitOptions) (*Repository, *InitResult, error) {
+func makeRepository(ctx context.Context, st store.Store, opt InitOptions) (_ *Repository, recovery string, err error) {
 	if len(opt.Secrets) == 0 && !opt.Recovery {
-		return nil, nil, errors.New("no passphrase, key file or recovery key is given, so the repository could not be opened")
+		return nil, "", errors.New("no passphrase, key file or recovery key is given, so the repository could not be opened")
 	}
 	if err := Vacant(ctx, st); err != nil {
-		return nil, nil, err
+		return nil, "", err
 	}
 	id, err := config.NewID()
 	if err != nil {
-		return nil, nil, err
+		return nil, "", err
 	}
 	now := time.Now().Unix()
 	conf := &config.Config{Version: config.Version, ID: id, Created: now, Chunker: opt.chunker()}
 	master, err := opt.masterKey()
 	if err != nil {
-		return nil, nil, err
+		return nil, "", err
 	}
 	keys, err := seal.Derive(master)
 	if err != nil {
-		return nil, nil, err
+		return nil, "", err
 	}
 	rawConfig := config.Encode(conf, keys)
 	if _, _, err := config.Decode(rawConfig); err != nil {
-		return nil, nil, fmt.Errorf("choose parameters: %w", err)
+		return nil, "", fmt.Errorf("choose parameters: %w", err)
 	}
-	result := &InitResult{}
 	secrets := opt.Secrets
 	if opt.Recovery {
 		text, secret, err := keyfile.NewRecoveryKey()
 		if err != nil {
-			return nil, nil, err
+			return nil, "", err
 		}
-		result.RecoveryKey = text
+		recovery = text
 		secrets = append(secrets[:len(secrets):len(secrets)], Secret{Method: keyfile.Recovery, Value: secret})
 	}
 	var wrapped [][]byte // all before the first is put: other programs then see the set incomplete only briefly
 	for _, secret := range secrets {
 		raw, err := wrapSlot(master, secret, opt.Params, opt.Label, now)
 		if err != nil {
-			return nil, nil, err
+			return nil, "", err
 		}
 		wrapped = append(wrapped, raw)
 	}
@@ -101,21 +95,21 @@ func makeRepository(ctx context.Context, st store.Store, opt InitOptions) (*Repo
 	}
 	if err != nil {
 		withdraw(ctx, st, slots)
-		return nil, nil, err
+		return nil, "", err
 	}
 	if err := putConfig(ctx, st, rawConfig, keys); err != nil {
 		// after another error the config may exist all the same, with these as its only keys
 		if errors.Is(err, ErrExists) {
 			withdraw(ctx, st, slots)
 		}
-		return nil, nil, err
+		return nil, "", err
 	}
 	r := newRepository(ctx, st, conf, unlocked{master: master, keys: keys, slot: slots[0]}, opt.Open)
 	for i, raw := range wrapped {
 		slot, err := keyfile.Decode(raw)
 		r.found = append(r.found, Slot{ID: slots[i], Slot: slot, Err: err})
 	}
-	return r, result, nil
+	return r, recovery, nil
 }
 
 func (o *InitOptions) masterKey() (seal.MasterKey, error) {

@@ -26,16 +26,16 @@ import (
 
 func TestInitAndOpen(t *testing.T) {
 	st := mem.New()
-	r, result, err := repo.Init(t.Context(), st, repo.InitOptions{
+	r, key, err := repo.Init(t.Context(), st, repo.InitOptions{
 		Secrets: []repo.Secret{passphrase("open sesame"), machineKey()}, Recovery: true, Label: "me@here", Params: quick,
 	})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, r.Close()) }()
-	require.NotEmpty(t, result.RecoveryKey)
+	require.NotEmpty(t, key)
 	require.Len(t, r.ID(), 32)
 	require.Len(t, names(t, st, store.Key), 3)
 
-	recovery, err := keyfile.ParseRecoveryKey(strings.ToLower(result.RecoveryKey))
+	recovery, err := keyfile.ParseRecoveryKey(strings.ToLower(key))
 	require.NoError(t, err)
 	for name, secret := range map[string]repo.Secret{
 		"passphrase": passphrase("open sesame"),
@@ -336,9 +336,9 @@ func TestSlots(t *testing.T) {
 
 func TestRenewRecoveryKey(t *testing.T) {
 	st := mem.New()
-	_, result, err := repo.Init(t.Context(), st, repo.InitOptions{Recovery: true})
+	_, key, err := repo.Init(t.Context(), st, repo.InitOptions{Recovery: true})
 	require.NoError(t, err)
-	old, err := keyfile.ParseRecoveryKey(result.RecoveryKey)
+	old, err := keyfile.ParseRecoveryKey(key)
 	require.NoError(t, err)
 	unlock := repo.UnlockWith(repo.Secret{Method: keyfile.Recovery, Value: old})
 	r := openWith(t, st, repo.OpenOptions{Unlock: unlock})

@@ -52,17 +52,6 @@ type unlocked struct {
 	slot   format.ID
 }
 
-// putSlot wraps the master key under secret, stores the slot, reads it back and tries it.
-func putSlot(ctx context.Context, st store.Store, master seal.MasterKey, secret Secret, params keyfile.Params,
-	label string, now int64,
-) (format.ID, error) {
-	raw, err := wrapSlot(master, secret, params, label, now)
-	if err != nil {
-		return format.ID{}, err
-	}
-	return storeSlot(ctx, st, raw)
-}
-
 // wrapSlot returns a slot in its stored form. With a passphrase that takes some tenths of a second.
 func wrapSlot(master seal.MasterKey, secret Secret, params keyfile.Params, label string, now int64) ([]byte, error) {
 	if params == (keyfile.Params{}) {
@@ -75,6 +64,7 @@ func wrapSlot(master seal.MasterKey, secret Secret, params keyfile.Params, label
 	return keyfile.Encode(slot), nil
 }
 
+// storeSlot stores a slot and reads it back.
 func storeSlot(ctx context.Context, st store.Store, raw []byte) (format.ID, error) {
 	id := seal.FileID(raw)
 	if err := object.Put(ctx, st, object.Named(store.Key, id), raw, true); err != nil {
@@ -138,7 +128,11 @@ func (r *Repository) AddSlot(ctx context.Context, secret Secret, label string, p
 	if err := r.CheckNew(ctx, secret); err != nil {
 		return format.ID{}, err
 	}
-	return putSlot(ctx, r.st, r.master, secret, params, label, r.now().Unix())
+	raw, err := wrapSlot(r.master, secret, params, label, r.now().Unix())
+	if err != nil {
+		return format.ID{}, err
+	}
+	return storeSlot(ctx, r.st, raw)
 }
 
 // CheckNew returns the error of AddSlot for a secret, without adding it.
