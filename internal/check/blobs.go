@@ -79,7 +79,7 @@ func (c *checker) besides(ctx context.Context, h *seal.Hasher, id format.ID, at 
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.others[in.Pack.ID] = struct{}{}
+	c.others[in.Pack.ID] = true
 	return blob, nil
 }
 

@@ -64,7 +64,7 @@ func Run(ctx context.Context, r *repo.Repository, opt Options, l *report.Ledger)
 		opt.Parallel = defaultParallel
 	}
 	full := ""
-	whole := make(map[format.ID]struct{})
+	whole := make(map[format.ID]bool)
 	for pass := 1; ; pass++ {
 		c := newChecker(r.Store(), r.Keys(), opt, l)
 		c.whole = whole
@@ -107,17 +107,17 @@ type checker struct {
 	dirs   atomic.Uint64 // that snapshots need
 
 	mu     sync.Mutex
-	others map[format.ID]struct{} // packs with what snapshots need of damaged packs
-	strays int                    // needed blobs in packs that no segment names
-	stray  format.ID              // the first of these packs
+	others map[format.ID]bool // packs with what snapshots need of damaged packs
+	strays int                // needed blobs in packs that no segment names
+	stray  format.ID          // the first of these packs
 
 	listed    []repo.Listed // all snapshots
 	snapshots []repo.Listed // those that are followed
 	packs     packSet
-	proven    *provenPacks           // nil: no record is kept
-	marked    map[format.ID]struct{} // packs that a mark says are missing or damaged
-	doomed    map[format.ID]struct{} // packs that a prune is about to remove
-	whole     map[format.ID]struct{} // packs that seemed damaged in an earlier pass, and are not; nil: none
+	proven    *provenPacks       // nil: no record is kept
+	marked    map[format.ID]bool // packs that a mark says are missing or damaged
+	doomed    map[format.ID]bool // packs that a prune is about to remove
+	whole     map[format.ID]bool // packs that seemed damaged in an earlier pass, and are not; nil: none
 	segments  []object.Info
 	indexed   []format.ID // all segments, when they were listed
 	now       nowNamed
@@ -127,7 +127,7 @@ func newChecker(st store.Store, keys *seal.Keys, opt Options, l *report.Ledger) 
 	c := &checker{
 		st: st, keys: keys, opt: opt, l: l, found: newFindings(l), clock: l.Worker("checker"),
 		frames: repo.NewRecent[treecache.Key](framesKept, func(f openFrame) int { return len(f.raw) }),
-		others: make(map[format.ID]struct{}),
+		others: make(map[format.ID]bool),
 	}
 	c.clock.Enter(report.Unpack) // the store counts the time of its reads itself
 	return c

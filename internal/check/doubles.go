@@ -31,8 +31,7 @@ func (c *checker) noteDoubles(ctx context.Context) error {
 		for i := 0; err == nil && i < len(seg.Packs); i++ {
 			p := &seg.Packs[i]
 			file := c.packs.find(p.ID)
-			_, isMarked := c.marked[p.ID]
-			if file == nil || uint64(file.size) != p.Size || isMarked || seen[p.ID] {
+			if file == nil || uint64(file.size) != p.Size || c.marked[p.ID] || seen[p.ID] {
 				continue
 			}
 			seen[p.ID] = true

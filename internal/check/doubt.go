@@ -29,17 +29,14 @@ func (c *checker) mistaken(ctx context.Context, last bool) (bool, error) {
 	found := 0
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(c.opt.Parallel)
-	again := slices.DeleteFunc(c.found.Suspects(), func(id format.ID) bool {
-		_, had := c.whole[id]
-		return had
-	})
+	again := slices.DeleteFunc(c.found.Suspects(), func(id format.ID) bool { return c.whole[id] })
 	for _, id := range again {
 		c.start(ctx, g, func(ctx context.Context) error {
 			whole, err := object.IsWhole(ctx, c.st, object.Named(store.Pack, id))
 			if whole {
 				mu.Lock()
 				defer mu.Unlock()
-				c.whole[id] = struct{}{}
+				c.whole[id] = true
 				found++
 			}
 			if errors.Is(err, store.ErrDenied) {
@@ -59,12 +56,12 @@ func (c *checker) mistaken(ctx context.Context, last bool) (bool, error) {
 
 // noteMistaken adds a note for each pack that seemed damaged in an earlier pass.
 func (c *checker) noteMistaken() {
-	damaged := make(map[format.ID]struct{})
+	damaged := make(map[format.ID]bool)
 	for _, id := range c.found.Suspects() {
-		damaged[id] = struct{}{}
+		damaged[id] = true
 	}
 	for id := range c.whole {
-		if _, bad := damaged[id]; !bad {
+		if !damaged[id] {
 			c.found.Note(altered, id)
 		}
 	}

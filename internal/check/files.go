@@ -126,7 +126,7 @@ func (c *checker) checkSmallFiles(ctx context.Context) error {
 		return err
 	}
 	c.found.Expect(uint64(len(marks)+len(leases)), 0)
-	c.marked, c.doomed = make(map[format.ID]struct{}), make(map[format.ID]struct{})
+	c.marked, c.doomed = make(map[format.ID]bool), make(map[format.ID]bool)
 	c.found.Marked(c.marked)
 	for _, info := range marks {
 		if err := c.checkMark(ctx, info); err != nil {
@@ -199,13 +199,13 @@ func (c *checker) checkMark(ctx context.Context, info store.Info) error {
 		case err != nil:
 		case m.Damaged:
 			for _, id := range m.Packs {
-				c.marked[id] = struct{}{}
+				c.marked[id] = true
 			}
 			c.found.Note("mark %s: %s marked as missing or damaged on %s, by %s", idOf(info).Short(),
 				human.Plural(uint64(len(m.Packs)), "file"), time.Unix(m.Created, 0).Format(time.DateTime), m.Host)
 		default:
 			for _, id := range m.Packs {
-				c.doomed[id] = struct{}{}
+				c.doomed[id] = true
 			}
 			c.found.Note("mark %s: a prune of %s marked %s for deletion and has not ended yet", idOf(info).Short(),
 				time.Unix(m.Created, 0).Format(time.DateTime), human.Plural(uint64(len(m.Packs)), "pack"))

@@ -32,10 +32,10 @@ type findings struct {
 	res     Result // without Problems
 	list    []*Problem
 	known   map[problemKey]*Problem
-	marked  map[format.ID]struct{} // packs that are known to be damaged
-	quiet   []*Problem             // of these, and of missing packs
-	relied  map[format.ID]struct{} // marked packs in which a needed blob counts
-	intact  []format.ID            // marked packs that were read back intact
+	marked  map[format.ID]bool // packs that are known to be damaged
+	quiet   []*Problem         // of these, and of missing packs
+	relied  map[format.ID]bool // marked packs in which a needed blob counts
+	intact  []format.ID        // marked packs that were read back intact
 	packs   map[format.ID]*lostPack
 	frames  map[treecache.Key]*Problem // frames that cannot be opened
 	blobs   map[format.ID]*Problem     // blobs that are in no pack, or have wrong content
@@ -57,7 +57,7 @@ func newFindings(l *report.Ledger) *findings {
 	return &findings{
 		l: l, seed: maphash.MakeSeed(), known: make(map[problemKey]*Problem),
 		packs: make(map[format.ID]*lostPack), frames: make(map[treecache.Key]*Problem),
-		blobs: make(map[format.ID]*Problem), relied: make(map[format.ID]struct{}),
+		blobs: make(map[format.ID]*Problem), relied: make(map[format.ID]bool),
 	}
 }
 
@@ -81,7 +81,7 @@ func (b *findings) addLocked(kind Kind, id format.ID, object string, err error) 
 	if p, ok := b.known[key]; ok {
 		return p
 	}
-	if _, marked := b.marked[id]; marked && kind == Pack {
+	if b.marked[id] && kind == Pack {
 		p := &Problem{Kind: kind, Object: object, Err: err, id: id, silent: true}
 		b.known[key], b.quiet = p, append(b.quiet, p)
 		return p
@@ -100,7 +100,7 @@ func (b *findings) addLocked(kind Kind, id format.ID, object string, err error) 
 
 // Marked sets the packs that marks name as damaged. Their damage is a problem only if a snapshot needs a lost blob, or
 // relies on a pack whose damage is not limited to some of its blobs. It is called before any other method.
-func (b *findings) Marked(packs map[format.ID]struct{}) {
+func (b *findings) Marked(packs map[format.ID]bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.marked = packs
@@ -110,8 +110,8 @@ func (b *findings) Marked(packs map[format.ID]struct{}) {
 func (b *findings) Rely(pack format.ID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if _, marked := b.marked[pack]; marked {
-		b.relied[pack] = struct{}{}
+	if b.marked[pack] {
+		b.relied[pack] = true
 	}
 }
 
@@ -127,7 +127,7 @@ func (b *findings) Relied() []format.ID {
 func (b *findings) Healed(pack format.ID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if _, marked := b.marked[pack]; marked {
+	if b.marked[pack] {
 		b.intact = append(b.intact, pack)
 	}
 }
@@ -159,10 +159,9 @@ func (b *findings) Damaged() (files []format.ID, nowhere bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, p := range b.list {
-		_, marked := b.marked[p.id]
 		switch {
 		case errors.Is(p.Err, store.ErrDenied): // nothing is known about its content
-		case (p.Kind == Pack || p.Kind == Index) && !marked && !p.id.IsZero():
+		case (p.Kind == Pack || p.Kind == Index) && !b.marked[p.id] && !p.id.IsZero():
 			files = append(files, p.id)
 		case p.Kind == Tree || p.Kind == Blob:
 			nowhere = true
@@ -198,12 +197,11 @@ func (b *findings) Unneeded(all bool) {
 	defer b.mu.Unlock()
 	missing, marked := 0, 0
 	for _, p := range b.quiet {
-		_, relied := b.relied[p.id]
 		switch {
 		case !p.silent:
 		case all && p.missing:
 			missing++
-		case all && (p.part || !relied):
+		case all && (p.part || !b.relied[p.id]):
 			marked++
 		default:
 			b.publish(p)

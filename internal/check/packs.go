@@ -126,7 +126,7 @@ func (c *checker) checkSegment(ctx context.Context, seg *index.Segment) error {
 		p := &seg.Packs[i]
 		blobs += uint64(p.Table.Blobs())
 		file, rank := c.packs.find(p.ID), named
-		if _, isMarked := c.marked[p.ID]; isMarked { // a blob that is also in another pack counts there
+		if c.marked[p.ID] { // a blob that is also in another pack counts there
 			rank = marked
 		}
 		if file == nil || uint64(file.size) != p.Size {
@@ -191,7 +191,7 @@ func (c *checker) checkStrays(ctx context.Context) error {
 			return err
 		}
 		rank := stray
-		if _, had := c.doomed[f.id]; had {
+		if c.doomed[f.id] {
 			rank = doomed
 		}
 		if len(t.Frames) > 0 {

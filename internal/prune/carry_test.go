@@ -21,13 +21,13 @@ func TestCarryFindsEachBlobWhereItCounts(t *testing.T) {
 	r := indexed(t, packs, blobs)
 	k := segmentReader(r)
 	ledger := report.NewJob(report.Prune, time.Now)
-	open := func(doomed map[format.ID]struct{}) *survey {
+	open := func(doomed map[format.ID]bool) *survey {
 		p, err := openPlaces(t.Context(), r, k, ledger, index.InMemory, doomed, false)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, p.close()) })
 		return &survey{places: p}
 	}
-	first := open(map[format.ID]struct{}{id(3, 1): {}})
+	first := open(map[format.ID]bool{id(3, 1): true})
 	reached := func(i int) bool { return i%3 == 0 }
 	for i := range packs * blobs {
 		at, err := first.index.LocateOne(id(uint64(i), 2))
@@ -38,7 +38,7 @@ func TestCarryFindsEachBlobWhereItCounts(t *testing.T) {
 	}
 	first.countLive()
 
-	second := open(map[format.ID]struct{}{id(7, 1): {}, id(11, 1): {}})
+	second := open(map[format.ID]bool{id(7, 1): true, id(11, 1): true})
 	all, err := second.carry(first.places)
 	require.NoError(t, err)
 	require.True(t, all)

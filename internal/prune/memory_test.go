@@ -72,7 +72,7 @@ func TestEveryBlobHasAPlace(t *testing.T) {
 	const packs, blobs = 5, 800
 	r := indexed(t, packs, blobs)
 	p, err := openPlaces(t.Context(), r, segmentReader(r), report.NewJob(report.Prune, time.Now),
-		t.TempDir(), map[format.ID]struct{}{id(3, 1): {}}, false)
+		t.TempDir(), map[format.ID]bool{id(3, 1): true}, false)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, p.close()) }()
 	require.EqualValues(t, packs*blobs, p.index.Blobs())

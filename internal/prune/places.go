@@ -50,7 +50,7 @@ type places struct {
 	segments  object.Standing
 	noted     map[format.ID]noted // by segment
 	first     int                 // how many were noted when the survey listed them
-	doomed    map[format.ID]struct{}
+	doomed    map[format.ID]bool
 	ledger    *report.Ledger
 	step      *report.Step // that reads of segments count in; nil: none
 	pages     uint64       // blobs of trees in all packs
@@ -77,7 +77,7 @@ func segmentReader(r *repo.Repository) *object.Segments {
 // openPlaces reads the index, the list of packs and the tables of packs that no segment names. With sized, shares are
 // wanted.
 func openPlaces(ctx context.Context, r *repo.Repository, k *object.Segments, l *report.Ledger, scratch string,
-	doomed map[format.ID]struct{}, sized bool,
+	doomed map[format.ID]bool, sized bool,
 ) (_ *places, err error) {
 	p := &places{r: r, reader: k, ledger: l, noted: make(map[format.ID]noted), doomed: doomed, sized: sized}
 	if p.index, err = p.r.TempIndex(scratch); err != nil {
@@ -144,7 +144,7 @@ func (p *places) note(info object.Info, seg *index.Segment, err error) error {
 	}
 	p.noted[info.ID] = noted{
 		weight: weigh(seg.Packs),
-		doomed: slices.ContainsFunc(seg.Packs, func(s index.Pack) bool { _, bad := p.doomed[s.ID]; return bad }),
+		doomed: slices.ContainsFunc(seg.Packs, func(s index.Pack) bool { return p.doomed[s.ID] }),
 	}
 	return nil
 }
@@ -196,8 +196,9 @@ func (p *places) listPacks(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		_, bad := p.doomed[info.ID]
-		p.packs = append(p.packs, packState{id: info.ID, size: uint64(info.Size), doomed: bad, nth: uint32(len(times))})
+		p.packs = append(p.packs, packState{
+			id: info.ID, size: uint64(info.Size), doomed: p.doomed[info.ID], nth: uint32(len(times)),
+		})
 		times = append(times, info.Modified)
 		step.Did(1, uint64(info.Size))
 	}

@@ -27,8 +27,8 @@ import (
 type prover struct {
 	p       *pruner
 	v       *survey
-	wrote   map[format.ID]bool     // packs that this prune stored
-	damaged map[format.ID]struct{} // packs that marks name as damaged
+	wrote   map[format.ID]bool // packs that this prune stored
+	damaged map[format.ID]bool // packs that marks name as damaged
 
 	mu   sync.Mutex
 	kept map[format.ID]bool  // packs that cannot be removed
@@ -70,11 +70,11 @@ func (p *pruner) mustStay(ctx context.Context, v *survey, packs []*packState) (k
 func (w *prover) report(ctx context.Context) error {
 	ids := slices.SortedFunc(maps.Keys(w.bad), format.ID.Compare)
 	for _, id := range ids {
-		if _, before := w.p.bad[id]; !before {
+		if !w.p.bad[id] {
 			w.p.opt.Note(fmt.Sprintf("pack %s does not hold what it is said to, and is marked as damaged: %v", id.Short(),
 				w.bad[id]))
 		}
-		w.p.bad[id] = struct{}{}
+		w.p.bad[id] = true
 	}
 	if len(ids) == 0 || w.p.opt.DryRun {
 		return nil
@@ -93,7 +93,7 @@ type double struct {
 
 // pack decides about one pack.
 func (w *prover) pack(ctx context.Context, s *packState) error {
-	_, damaged := w.damaged[s.id]
+	damaged := w.damaged[s.id]
 	own, err := index.ReadTable(ctx, w.p.r.Store(), w.p.r.Keys(), s.id, int64(s.size))
 	switch {
 	case err != nil && ends(ctx, err):
@@ -220,8 +220,5 @@ func (p *pruner) withoutDoubted(ctx context.Context, v *survey, plan plan) (plan
 		packs = append(packs, v.find(t.id))
 	}
 	kept, err := p.mustStay(ctx, v, packs)
-	return plan.without(func(id format.ID) bool {
-		_, bad := p.bad[id]
-		return bad || kept[id]
-	}), err
+	return plan.without(func(id format.ID) bool { return p.bad[id] || kept[id] }), err
 }

@@ -56,7 +56,7 @@ type pruner struct {
 	round   *round
 	alone   bool // no other prune was running when this one had announced itself
 	revived map[format.ID]bool
-	bad     map[format.ID]struct{}  // packs that do not hold what they are said to, and exist
+	bad     map[format.ID]bool      // packs that do not hold what they are said to, and exist
 	met     map[format.ID]time.Time // when this prune first saw each mark
 	put     int                     // index segments that were written since the last survey
 	index   int64                   // bytes of removed index segments, less the bytes of those that replace them
@@ -71,7 +71,7 @@ func once(ctx context.Context, r *repo.Repository, opt Options, in *round) (res 
 	}
 	p := &pruner{
 		r: r, opt: opt, reader: segmentReader(r), round: in,
-		revived: make(map[format.ID]bool), bad: make(map[format.ID]struct{}), met: make(map[format.ID]time.Time),
+		revived: make(map[format.ID]bool), bad: make(map[format.ID]bool), met: make(map[format.ID]time.Time),
 	}
 	err = r.WithSession(ctx, p.opt.Session, func(ctx context.Context, s *repo.Session) error {
 		p.s = s
@@ -239,7 +239,7 @@ func (p *pruner) surveyWithout(ctx context.Context) (v *survey, err error) {
 		if markErr != nil || n == 0 { // it was marked, and no other pack has the tree
 			return nil, err
 		}
-		p.bad[lost.Pack] = struct{}{}
+		p.bad[lost.Pack] = true
 		p.opt.Note(fmt.Sprintf("pack %s does not hold what it is said to, and is marked as damaged: %v", lost.Pack.Short(),
 			lost.Err))
 	}

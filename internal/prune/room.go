@@ -89,7 +89,7 @@ func withRoom(ctx context.Context, r *repo.Repository, opt Options) (*Result, er
 // places opens the index. If the disk of the cache, which is often that of the repository, has no space for it beside
 // that of the first survey, all snapshots are followed again. If it has none at all, the index lies in the folder for
 // temporary files, or else in memory.
-func (p *pruner) places(ctx context.Context, doomed map[format.ID]struct{}) (*places, error) {
+func (p *pruner) places(ctx context.Context, doomed map[format.ID]bool) (*places, error) {
 	for {
 		if p.first != nil && p.round.index == index.InMemory {
 			if err := p.forgetFirst(); err != nil {

@@ -41,12 +41,12 @@ type indexer struct {
 	opt     Options
 	res     IndexResult
 	files   []object.Info
-	named   map[format.ID]naming   // what the index says of packs
-	bad     []format.ID            // segments to be replaced
-	skip    map[format.ID]struct{} // packs that marks name
-	damaged map[format.ID]struct{} // of these, the packs that are marked as missing or damaged
-	marked  []index.Pack           // what the index says of damaged
-	fresh   []format.ID            // missing packs that no mark names yet
+	named   map[format.ID]naming // what the index says of packs
+	bad     []format.ID          // segments to be replaced
+	skip    map[format.ID]bool   // packs that marks name
+	damaged map[format.ID]bool   // of these, the packs that are marked as missing or damaged
+	marked  []index.Pack         // what the index says of damaged
+	fresh   []format.ID          // missing packs that no mark names yet
 	seg     index.Segment
 	blobs   int
 	session *repo.Session
@@ -142,9 +142,7 @@ func (x *indexer) survey(ctx context.Context, put func(context.Context, *index.P
 	}
 	wrong := make(map[format.ID]bool)
 	for _, f := range x.files {
-		_, soon := doomed[f.ID]
-		_, damaged := x.damaged[f.ID]
-		if _, named := x.named[f.ID]; soon || damaged && named {
+		if _, named := x.named[f.ID]; doomed[f.ID] || x.damaged[f.ID] && named {
 			continue // those that a bad segment names are carried below
 		}
 		p, err := x.pack(ctx, f, wrong)
@@ -192,7 +190,7 @@ func (x *indexer) enter(info object.Info, seg *index.Segment, err error) error {
 	}
 	for i := range seg.Packs {
 		p := &seg.Packs[i]
-		if _, marked := x.damaged[p.ID]; marked {
+		if x.damaged[p.ID] {
 			x.marked = append(x.marked, *p)
 		}
 		x.named[p.ID] = naming{p.Size, tableSum(&p.Table)}
@@ -209,7 +207,7 @@ func tableSum(t *pack.Table) [32]byte {
 // its blobs is in no other pack.
 func (x *indexer) findAbsent(ctx context.Context) error {
 	for id := range x.named {
-		if _, marked := x.skip[id]; !marked && !x.there(id) {
+		if !x.skip[id] && !x.there(id) {
 			x.fresh = append(x.fresh, id)
 		}
 	}
@@ -249,7 +247,7 @@ func (x *indexer) storedAgain(ctx context.Context) (map[format.ID]bool, error) {
 	err := eachSegment(ctx, x.r, func(_ object.Info, seg *index.Segment, err error) error {
 		for i := 0; err == nil && i < len(seg.Packs); i++ {
 			p := &seg.Packs[i]
-			if _, marked := x.skip[p.ID]; marked || !x.there(p.ID) {
+			if x.skip[p.ID] || !x.there(p.ID) {
 				continue
 			}
 			for _, id := range p.Table.IDs() {

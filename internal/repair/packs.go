@@ -71,7 +71,7 @@ func Packs(ctx context.Context, r *repo.Repository, prefixes []string, opt Optio
 }
 
 // choose returns the packs that marks name as damaged, those with one of the prefixes if there are any.
-func choose(ctx context.Context, r *repo.Repository, prefixes []string) (map[format.ID]struct{}, error) {
+func choose(ctx context.Context, r *repo.Repository, prefixes []string) (map[format.ID]bool, error) {
 	all, err := marks.All(ctx, r.Store(), r.Keys())
 	if err != nil {
 		return nil, err
@@ -89,12 +89,12 @@ func choose(ctx context.Context, r *repo.Repository, prefixes []string) (map[for
 	if len(prefixes) == 0 {
 		return damaged, nil
 	}
-	chosen := make(map[format.ID]struct{})
+	chosen := make(map[format.ID]bool)
 	for _, prefix := range prefixes {
 		before := len(chosen)
 		for id := range damaged {
 			if prefix != "" && strings.HasPrefix(id.String(), strings.ToLower(prefix)) {
-				chosen[id] = struct{}{}
+				chosen[id] = true
 			}
 		}
 		if len(chosen) == before {
@@ -105,13 +105,13 @@ func choose(ctx context.Context, r *repo.Repository, prefixes []string) (map[for
 }
 
 // tablesOf returns what is known of packs: by the index, or else by the packs themselves.
-func tablesOf(ctx context.Context, r *repo.Repository, chosen map[format.ID]struct{}) (map[format.ID]*index.Pack,
+func tablesOf(ctx context.Context, r *repo.Repository, chosen map[format.ID]bool) (map[format.ID]*index.Pack,
 	error) {
 	tables := make(map[format.ID]*index.Pack)
 	err := eachSegment(ctx, r, func(_ object.Info, seg *index.Segment, err error) error {
 		for i := 0; err == nil && i < len(seg.Packs); i++ {
 			p := &seg.Packs[i]
-			if _, wanted := chosen[p.ID]; wanted {
+			if chosen[p.ID] {
 				tables[p.ID] = p
 			}
 		}
@@ -125,7 +125,7 @@ func tablesOf(ctx context.Context, r *repo.Repository, chosen map[format.ID]stru
 		return nil, err
 	}
 	for _, f := range files {
-		if _, wanted := chosen[f.ID]; !wanted || tables[f.ID] != nil {
+		if !chosen[f.ID] || tables[f.ID] != nil {
 			continue
 		}
 		own, err := blobindex.ReadTable(ctx, r.Store(), r.Keys(), f.ID, f.Size)

@@ -28,8 +28,8 @@ type InitOptions struct {
 }
 
 // Init makes a repository in st and opens it. The config is written last: until then there is no repository, and Init
-// can be repeated. If one exists already, the error wraps ErrExists. recovery is the printable recovery key, which is not
-// stored anywhere; "" if none was requested.
+// can be repeated. If one exists already, the error wraps ErrExists. recovery is the printable recovery key, which is
+// not stored anywhere; "" if none was requested.
 func Init(ctx context.Context, st store.Store, opt InitOptions) (r *Repository, recovery string, err error) {
 	if r, recovery, err = makeRepository(ctx, st, opt); err != nil {
 		return nil, "", fmt.Errorf("make repository at %s: %w", st.Location(), err)

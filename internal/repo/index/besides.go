@@ -15,7 +15,7 @@ const besidesMost = 8
 // besides leads to other copies of the blobs of packs in which damage was found. It is read when damage is met, and
 // again when another pack is found to be damaged, besidesMost times in all.
 type besides struct {
-	without map[format.ID]struct{}
+	without map[format.ID]bool
 	made    int
 	index   *Index // without the damaged packs
 	strays  *Index // packs that no segment names: left by a prune that was cut off, or superseded by mistake
@@ -36,7 +36,7 @@ func (x *Index) Besides(ctx context.Context, id, pack format.ID) (at Found, foun
 	x.syncMu.Lock()
 	defer x.syncMu.Unlock()
 	b := &x.besides
-	if _, had := b.without[pack]; !had {
+	if !b.without[pack] {
 		if b.made == besidesMost {
 			return at, false, nil
 		}
@@ -63,7 +63,7 @@ func (x *Index) makeBesides(ctx context.Context, pack format.ID) error {
 	x.note("pack %s is damaged: reading the index of the repository again for other copies of what it held", pack.Short())
 	b.close()
 	b.made++
-	without := map[format.ID]struct{}{pack: {}}
+	without := map[format.ID]bool{pack: true}
 	maps.Copy(without, b.without)
 	maps.Copy(without, marks.DamagedPacks(known))
 	b.without = without

@@ -57,14 +57,14 @@ type Index struct {
 	prefetch     sync.Once
 
 	syncMu   sync.Mutex
-	doubted  map[format.ID]struct{} // segments that marks name as damaged
-	synced   bool                   // at least once
-	searched bool                   // since the last Sync, all sources were tried for a missing blob
+	doubted  map[format.ID]bool // segments that marks name as damaged
+	synced   bool               // at least once
+	searched bool               // since the last Sync, all sources were tried for a missing blob
 	fresh    freshIndex
 
 	presentOnly bool     // leave out packs that the target does not hold, and those in without
 	absent      sync.Map // format.ID of each pack that was left out
-	without     map[format.ID]struct{}
+	without     map[format.ID]bool
 	besides     besides
 }
 
@@ -114,7 +114,7 @@ func (x *Index) Packs(yield func(PackInfo) error) error {
 // are rebuilt from the packs.
 func (x *Index) Sync(ctx context.Context) error { return x.sync(ctx, mayDrop) }
 
-func (x *Index) syncMarked(ctx context.Context, marked map[format.ID]struct{}, dry bool) error {
+func (x *Index) syncMarked(ctx context.Context, marked map[format.ID]bool, dry bool) error {
 	x.syncMu.Lock()
 	defer x.syncMu.Unlock()
 	x.doubted = marked

@@ -33,7 +33,7 @@ func (x *Index) Writer(ctx context.Context, dry bool) (l Live, end func()) {
 
 // Sync updates the index for a writer that has read the marks. It reads segments again that they name as damaged. With
 // adopt it also puts packs into the index that a killed session has left. In a dry run it writes nothing to the target.
-func (l Live) Sync(ctx context.Context, marked map[format.ID]struct{}, adopt bool) error {
+func (l Live) Sync(ctx context.Context, marked map[format.ID]bool, adopt bool) error {
 	err := l.syncMarked(ctx, marked, l.added != nil)
 	if err == nil && adopt {
 		err = l.adopt(ctx)

@@ -82,12 +82,12 @@ func (x *Index) rebuildFrom(ctx context.Context, files []object.Info, supersedes
 }
 
 // unnamedPacks lists the packs without a segment, but for some.
-func (x *Index) unnamedPacks(ctx context.Context, without map[format.ID]struct{}) ([]object.Info, error) {
+func (x *Index) unnamedPacks(ctx context.Context, without map[format.ID]bool) ([]object.Info, error) {
 	files, err := object.List(ctx, x.st, store.Pack)
 	if err != nil {
 		return nil, err
 	}
-	files = slices.DeleteFunc(files, func(f object.Info) bool { _, ok := without[f.ID]; return ok })
+	files = slices.DeleteFunc(files, func(f object.Info) bool { return without[f.ID] })
 	named := make(map[format.ID]bool)
 	add := func(p PackInfo) error { named[p.ID] = true; return nil }
 	err = x.cache.Packs(add)

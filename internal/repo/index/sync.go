@@ -31,13 +31,13 @@ type syncRun struct {
 	x          *Index
 	cache      *Cache
 	listed     []object.Info
-	there      map[format.ID]int64    // size of each listed segment
-	merged     map[format.ID]bool     // in the cache
-	superseded map[format.ID]bool     // replaced by another segment
-	damaged    map[format.ID]struct{} // unreadable
-	stale      []format.ID            // superseded segments whose content the cache holds
-	moved      bool                   // a listed segment is gone
-	packs      map[format.ID]bool     // on the target; nil: every named pack counts
+	there      map[format.ID]int64 // size of each listed segment
+	merged     map[format.ID]bool  // in the cache
+	superseded map[format.ID]bool  // replaced by another segment
+	damaged    map[format.ID]bool  // unreadable
+	stale      []format.ID         // superseded segments whose content the cache holds
+	moved      bool                // a listed segment is gone
+	packs      map[format.ID]bool  // on the target; nil: every named pack counts
 }
 
 // syncLocked synchronises until no part of the cache is lost meanwhile.
@@ -68,7 +68,7 @@ func (x *Index) syncOnce(ctx context.Context, mode syncMode) error {
 	if err := c.Refresh(); err != nil {
 		return err
 	}
-	s := &syncRun{x: x, cache: c, superseded: make(map[format.ID]bool), damaged: make(map[format.ID]struct{})}
+	s := &syncRun{x: x, cache: c, superseded: make(map[format.ID]bool), damaged: make(map[format.ID]bool)}
 	var vanished []format.ID
 	for pass := 1; pass == 1 || s.moved && pass <= listPasses; pass++ {
 		var err error
@@ -165,8 +165,7 @@ func (s *syncRun) compare(ctx context.Context) (vanished []format.ID, err error)
 	for id, size := range known {
 		s.merged[id] = true
 		now, listed := s.there[id]
-		_, doubted := s.x.doubted[id]
-		gone := !listed || doubted && size != 0
+		gone := !listed || s.x.doubted[id] && size != 0
 		if !gone && size != 0 && now != size { // a listing may lag behind
 			info, err := s.x.st.Stat(ctx, object.Named(store.Index, id))
 			if err != nil && !errors.Is(err, store.ErrNotExist) {
@@ -184,8 +183,7 @@ func (s *syncRun) compare(ctx context.Context) (vanished []format.ID, err error)
 // mergeNew reads the segments that the cache lacks, a few at a time, and merges them.
 func (s *syncRun) mergeNew(ctx context.Context) error {
 	unknown := slices.DeleteFunc(slices.Clone(s.listed), func(info object.Info) bool {
-		_, damaged := s.damaged[info.ID]
-		return damaged || s.merged[info.ID]
+		return s.damaged[info.ID] || s.merged[info.ID]
 	})
 	segments := object.Segments{Store: s.x.st, Keys: s.x.keys, Width: object.Ahead}
 	return segments.Each(ctx, unknown, s.merge)
@@ -193,7 +191,7 @@ func (s *syncRun) mergeNew(ctx context.Context) error {
 
 func (s *syncRun) merge(info object.Info, seg *index.Segment, err error) error {
 	id := info.ID
-	if _, doubted := s.x.doubted[id]; err == nil && !doubted { // one that is intact is not read again
+	if err == nil && !s.x.doubted[id] { // one that is intact is not read again
 		seg.Stored = info.Size
 	}
 	switch {
@@ -206,7 +204,7 @@ func (s *syncRun) merge(info object.Info, seg *index.Segment, err error) error {
 		s.moved = true
 		return nil // removed since it was listed, and replaced by another
 	case err != nil:
-		s.damaged[id] = struct{}{}
+		s.damaged[id] = true
 		return nil
 	}
 	var superseded []format.ID // recorded with it, so that none comes back while it is merged
@@ -241,8 +239,7 @@ func (s *syncRun) leaveOut(seg *index.Segment) {
 		if !s.packs[p.ID] {
 			s.x.absent.Store(p.ID, struct{}{})
 		}
-		_, left := s.x.without[p.ID]
-		return !s.packs[p.ID] || left
+		return !s.packs[p.ID] || s.x.without[p.ID]
 	})
 }
 

@@ -45,7 +45,7 @@ func Record(ctx context.Context, st store.Store, keys *seal.Keys, host string, p
 	damaged := DamagedPacks(known)
 	var fresh []format.ID
 	for _, id := range packs {
-		if _, had := damaged[id]; !had {
+		if !damaged[id] {
 			fresh = append(fresh, id)
 		}
 	}

@@ -92,26 +92,26 @@ func readMark(ctx context.Context, st store.Store, keys *seal.Keys, info object.
 }
 
 // UnusableBy returns the packs that the given marks name.
-func UnusableBy(marks []Mark) map[format.ID]struct{} {
+func UnusableBy(marks []Mark) map[format.ID]bool {
 	all := DamagedPacks(marks)
 	maps.Copy(all, DoomedPacks(marks))
 	return all
 }
 
 // DamagedPacks returns the packs that marks name as missing or damaged.
-func DamagedPacks(marks []Mark) map[format.ID]struct{} { return packsOf(marks, true) }
+func DamagedPacks(marks []Mark) map[format.ID]bool { return packsOf(marks, true) }
 
 // DoomedPacks returns the packs that marks name because a prune is about to remove them.
-func DoomedPacks(marks []Mark) map[format.ID]struct{} { return packsOf(marks, false) }
+func DoomedPacks(marks []Mark) map[format.ID]bool { return packsOf(marks, false) }
 
-func packsOf(marks []Mark, damaged bool) map[format.ID]struct{} {
-	packs := make(map[format.ID]struct{})
+func packsOf(marks []Mark, damaged bool) map[format.ID]bool {
+	packs := make(map[format.ID]bool)
 	for i := range marks {
 		if marks[i].Damaged != damaged {
 			continue
 		}
 		for _, id := range marks[i].Packs {
-			packs[id] = struct{}{}
+			packs[id] = true
 		}
 	}
 	return packs

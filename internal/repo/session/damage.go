@@ -31,10 +31,10 @@ func (s *Session) LostPacks(ctx context.Context) ([]format.ID, error) {
 	var named []index.PackInfo
 	expected := maps.Clone(s.toRemove)
 	err := s.to.Index.Packs(func(p index.PackInfo) error {
-		expected[p.ID] = struct{}{}
+		expected[p.ID] = true
 		s.checkedMu.Lock()
 		defer s.checkedMu.Unlock()
-		if _, known := s.doomed[p.ID]; !known {
+		if !s.doomed[p.ID] {
 			named = append(named, p)
 		}
 		return nil
@@ -53,8 +53,7 @@ func (s *Session) LostPacks(ctx context.Context) ([]format.ID, error) {
 			return nil, err
 		}
 		there[info.ID] = info.Size
-		_, had := expected[info.ID]
-		strays = strays || !had && info.Modified.Before(s.lease.began)
+		strays = strays || !expected[info.ID] && info.Modified.Before(s.lease.began)
 	}
 	s.checkedMu.Lock()
 	s.listed = there
@@ -118,8 +117,8 @@ func (s *Session) putBack(ctx context.Context) error {
 func (s *Session) MarkDamaged(ctx context.Context, packs []format.ID) error {
 	s.checkedMu.Lock()
 	packs = slices.DeleteFunc(slices.Clone(packs), func(id format.ID) bool {
-		_, known := s.doomed[id]
-		s.doomed[id] = struct{}{}
+		known := s.doomed[id]
+		s.doomed[id] = true
 		return known
 	})
 	clear(s.checked)
@@ -211,8 +210,8 @@ func (s *Session) StopUsing(packs ...format.ID) {
 	s.checkedMu.Lock()
 	defer s.checkedMu.Unlock()
 	for _, id := range packs {
-		if _, known := s.doomed[id]; !known {
-			s.doomed[id] = struct{}{}
+		if !s.doomed[id] {
+			s.doomed[id] = true
 			s.excluded = append(s.excluded, id)
 		}
 	}
@@ -227,7 +226,7 @@ func (s *Session) ReliedOnLost(lost []format.ID) []format.ID {
 	defer s.checkedMu.Unlock()
 	packs := slices.Clone(s.excluded)
 	for _, id := range lost {
-		if _, known := s.doomed[id]; !known {
+		if !s.doomed[id] {
 			packs = append(packs, id)
 		}
 	}

@@ -411,16 +411,16 @@ func (s *Session) recheck(ctx context.Context) error {
 		return fmt.Errorf("read marks: %w", err)
 	}
 	marked := marks.UnusableBy(all)
-	missing := make(map[format.ID]struct{})
+	missing := make(map[format.ID]bool)
 	err = s.to.Index.Packs(func(p index.PackInfo) error {
 		id := p.ID
-		if _, before := s.doomed[id]; before {
+		if s.doomed[id] {
 			return nil
 		}
-		if _, now := marked[id]; now {
+		if marked[id] {
 			return fmt.Errorf("pack %s is about to be removed by a prune: %w", id.Short(), ErrLeaseLost)
 		}
-		missing[id] = struct{}{}
+		missing[id] = true
 		return nil
 	})
 	if err != nil {

@@ -41,7 +41,7 @@ type Index interface {
 	// Sync updates the index. It is called after the lease is stored, so that no pack that the index names can be
 	// removed from then on. marked are the files that marks name: also index segments, if they are damaged. With adopt
 	// it looks for packs of a killed session.
-	Sync(ctx context.Context, marked map[format.ID]struct{}, adopt bool) error
+	Sync(ctx context.Context, marked map[format.ID]bool, adopt bool) error
 	// Packs yields every pack the index names.
 	Packs(yield func(blobindex.PackInfo) error) error
 	// SetUnfinished is called before the first pack is stored, and with false when a session has ended well. If the
@@ -71,16 +71,16 @@ type Session struct {
 	seg      segment
 	claims   *claims
 	lease    *writerLease
-	early    *object.Early          // listings that begin when the lease is stored; nil: none
-	marks    []marks.Mark           // that prunes put before this session began, ascending
-	toRemove map[format.ID]struct{} // packs that prunes are about to remove; not changed
+	early    *object.Early      // listings that begin when the lease is stored; nil: none
+	marks    []marks.Mark       // that prunes put before this session began, ascending
+	toRemove map[format.ID]bool // packs that prunes are about to remove; not changed
 
 	checkedMu sync.Mutex
-	doomed    map[format.ID]struct{} // packs that marks name, and excluded ones
-	checked   map[format.ID]bool     // packs of the index: whether they are doomed
-	listed    map[format.ID]int64    // size of each pack of the listing of LostPacks; nil: there is none
-	excluded  []format.ID            // packs that were found missing or unreadable since the session began
-	unmarked  bool                   // of a dry run: there are doomed packs that no mark names
+	doomed    map[format.ID]bool  // packs that marks name, and excluded ones
+	checked   map[format.ID]bool  // packs of the index: whether they are doomed
+	listed    map[format.ID]int64 // size of each pack of the listing of LostPacks; nil: there is none
+	excluded  []format.ID         // packs that were found missing or unreadable since the session began
+	unmarked  bool                // of a dry run: there are doomed packs that no mark names
 
 	packers        [2]*packer
 	writers        [2]FrameWriter
@@ -343,7 +343,7 @@ func (s *Session) unusable(ctx context.Context, info *blobindex.PackInfo) (gone 
 		}
 	}
 	s.checkedMu.Lock()
-	_, doomed := s.doomed[info.ID]
+	doomed := s.doomed[info.ID]
 	_, reported := s.checked[info.ID]
 	s.checked[info.ID] = doomed || gone
 	s.checkedMu.Unlock()

@@ -37,7 +37,7 @@ type mapIndex struct {
 	unfinished int   // how often it was set
 }
 
-func (m *mapIndex) Sync(context.Context, map[format.ID]struct{}, bool) error { return m.behind }
+func (m *mapIndex) Sync(context.Context, map[format.ID]bool, bool) error { return m.behind }
 func (m *mapIndex) PutBack(context.Context) error                            { return nil }
 
 func (m *mapIndex) SetUnfinished(on bool) {
