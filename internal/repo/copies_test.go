@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit/stored"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
@@ -23,7 +24,7 @@ func TestSnapshotsFromCopies(t *testing.T) {
 	maker := initialise(t, inner)
 	ids := []format.ID{save(t, maker, snap(format.ID{1}, "h", 1)), save(t, maker, snap(format.ID{2}, "h", 2))}
 	st := faultstore.Wrap(inner, faultstore.Plan{})
-	open := repo.OpenOptions{Unlock: repo.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: t.TempDir()}}
+	open := repo.OpenOptions{Unlock: stored.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: t.TempDir()}}
 	list := func(ctx context.Context, reads int, why string) (all []repo.Listed) {
 		t.Helper()
 		st.Reads()
@@ -81,7 +82,7 @@ func TestCopiesAreBounded(t *testing.T) {
 	st := mem.New()
 	dir := t.TempDir()
 	r := openWith(t, initialise(t, st).Store(), repo.OpenOptions{
-		Unlock: repo.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: dir},
+		Unlock: stored.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: dir},
 	})
 	save(t, r, snap(format.ID{1}, "h", 1))
 	large := make([]byte, snapcache.Limit-100)

@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit/stored"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
@@ -25,7 +26,7 @@ func readAll(t *testing.T, st store.Store) (content map[format.ID][][]byte, note
 	t.Helper()
 	ctx := t.Context()
 	var mu sync.Mutex
-	r, err := repo.Open(ctx, st, repo.OpenOptions{Unlock: repo.UnlockWith(machineKey()), Notify: func(text string) {
+	r, err := repo.Open(ctx, st, repo.OpenOptions{Unlock: stored.UnlockWith(machineKey()), Notify: func(text string) {
 		mu.Lock()
 		defer mu.Unlock()
 		noted = append(noted, text)
@@ -161,7 +162,7 @@ func TestPackOfAnotherRepositoryIsRefused(t *testing.T) {
 	})
 	require.NoError(t, err)
 	r, err := repo.Open(t.Context(), other, repo.OpenOptions{
-		Unlock: repo.UnlockWith(repo.Secret{Method: keyfile.KeyFile, Value: make([]byte, 32)}),
+		Unlock: stored.UnlockWith(repo.Secret{Method: keyfile.KeyFile, Value: make([]byte, 32)}),
 	})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, r.Close()) }()

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit/stored"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 )
@@ -22,7 +23,7 @@ const again = "reading the index of the repository again"
 func cached(t *testing.T, st store.Store, dir string, noted *notes) *repo.Repository {
 	t.Helper()
 	r, err := repo.Open(t.Context(), st, repo.OpenOptions{
-		Unlock: repo.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: dir}, Notify: noted.Note,
+		Unlock: stored.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: dir}, Notify: noted.Note,
 	})
 	require.NoError(t, err)
 	return r

@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit/stored"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
@@ -91,7 +92,7 @@ func TestSupersededSegmentsAreForgotten(t *testing.T) {
 	require.Contains(t, want, false)
 
 	dir := t.TempDir()
-	known := openWith(t, st, repo.OpenOptions{Unlock: repo.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: dir}})
+	known := openWith(t, st, repo.OpenOptions{Unlock: stored.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: dir}})
 	require.NoError(t, known.Sync(t.Context()))
 	require.NotContains(t, has(t, known, data), false)
 
@@ -134,7 +135,7 @@ func TestVanishedSegmentsAreRebuilt(t *testing.T) {
 	dir := t.TempDir()
 	var noted notes
 	known := openWith(t, st, repo.OpenOptions{
-		Unlock: repo.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: dir}, Notify: noted.Note,
+		Unlock: stored.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: dir}, Notify: noted.Note,
 	})
 	require.NoError(t, known.Sync(t.Context()))
 	all := names(t, st, store.Index)
@@ -190,7 +191,7 @@ func TestRebuildIndexOnReadOnlyTarget(t *testing.T) {
 		At: 1, Ops: faultstore.Put, Effect: faultstore.Refuse, Sticky: true, Err: store.ErrDenied,
 	})
 	var noted notes
-	other := openWith(t, readOnly, repo.OpenOptions{Unlock: repo.UnlockWith(machineKey()), Notify: noted.Note})
+	other := openWith(t, readOnly, repo.OpenOptions{Unlock: stored.UnlockWith(machineKey()), Notify: noted.Note})
 	requireComplete(t, other, id, data)
 	require.Contains(t, noted.String(), "local cache only")
 }
@@ -210,7 +211,7 @@ func TestRebuildIndexReportsWhatItDid(t *testing.T) {
 	require.NoError(t, st.Put(t.Context(), packs[0], cut[:len(cut)-10]))
 	require.NoError(t, st.Put(t.Context(), packs[1], []byte("nothing like a pack")))
 	var noted notes
-	other := openWith(t, st, repo.OpenOptions{Unlock: repo.UnlockWith(machineKey()), Notify: noted.Note})
+	other := openWith(t, st, repo.OpenOptions{Unlock: stored.UnlockWith(machineKey()), Notify: noted.Note})
 	require.NoError(t, other.Sync(t.Context()))
 	const back = "put back into the index"
 	require.Contains(t, noted.String(), packs[1].ID)
@@ -230,7 +231,7 @@ func TestCacheIsReused(t *testing.T) {
 	for run := range 3 {
 		gets := faultstore.Wrap(st, faultstore.Plan{Ops: faultstore.Get, Kind: store.Index})
 		other, err := repo.Open(t.Context(), gets, repo.OpenOptions{
-			Unlock: repo.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: dir},
+			Unlock: stored.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: dir},
 		})
 		require.NoError(t, err)
 		requireComplete(t, other, id, data)
@@ -243,7 +244,7 @@ func TestCacheIsReused(t *testing.T) {
 		if run == 1 { // a damaged cache is rebuilt; here it is as good as gone
 			require.NoError(t, os.RemoveAll(filepath.Join(dir, r.ID())))
 			gone, err := repo.Open(t.Context(), st, repo.OpenOptions{
-				Unlock: repo.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: dir},
+				Unlock: stored.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: dir},
 			})
 			require.NoError(t, err)
 			requireComplete(t, gone, id, data)
@@ -257,12 +258,12 @@ func TestCacheIsShared(t *testing.T) {
 	st := mem.New()
 	id := mustBackUp(t, initialise(t, st), blobs(1, 10))
 	dir := t.TempDir()
-	first := openWith(t, st, repo.OpenOptions{Unlock: repo.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: dir}})
+	first := openWith(t, st, repo.OpenOptions{Unlock: stored.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: dir}})
 	requireComplete(t, first, id, blobs(1, 10))
 	var noted notes
 	gets := faultstore.Wrap(st, faultstore.Plan{Ops: faultstore.Get, Kind: store.Index})
 	second, err := repo.Open(t.Context(), gets, repo.OpenOptions{
-		Unlock: repo.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: dir}, Notify: noted.Note,
+		Unlock: stored.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: dir}, Notify: noted.Note,
 	})
 	require.NoError(t, err)
 	requireComplete(t, second, id, blobs(1, 10))
@@ -279,7 +280,7 @@ func TestNoCacheLeavesNothing(t *testing.T) {
 	id := mustBackUp(t, initialise(t, st), blobs(1, 10))
 	dir := t.TempDir()
 	r, err := repo.Open(t.Context(), st, repo.OpenOptions{
-		Unlock: repo.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: dir, Temporary: true},
+		Unlock: stored.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: dir, Temporary: true},
 	})
 	require.NoError(t, err)
 	requireComplete(t, r, id, blobs(1, 10))
@@ -296,7 +297,7 @@ func TestUnusableCacheFolderIsNoError(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	var noted notes
 	r := openWith(t, st, repo.OpenOptions{
-		Unlock: repo.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: file}, Notify: noted.Note,
+		Unlock: stored.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: file}, Notify: noted.Note,
 	})
 	requireComplete(t, r, id, blobs(1, 10))
 	require.Contains(t, noted.String(), "cache cannot be used")

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit/stored"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
 )
@@ -49,8 +50,8 @@ func TestForgedSlots(t *testing.T) {
 	for i := range 4 {
 		named = append(named, forge(t, st, long, fmt.Sprint(i)), forge(t, st, large, fmt.Sprint(i)))
 	}
-	openWith(t, st, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase("p"))})
-	_, err := repo.Open(t.Context(), st, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase("wrong"))})
+	openWith(t, st, repo.OpenOptions{Unlock: stored.UnlockWith(passphrase("p"))})
+	_, err := repo.Open(t.Context(), st, repo.OpenOptions{Unlock: stored.UnlockWith(passphrase("wrong"))})
 	require.ErrorIs(t, err, repo.ErrWrongKey)
 	require.ErrorContains(t, err, "key slots that were not tried: ")
 	require.ErrorContains(t, err, "and 5 more") // which three are shown depends on their IDs
@@ -58,14 +59,14 @@ func TestForgedSlots(t *testing.T) {
 
 	slow := made(t)
 	forge(t, slow, long, "x")
-	_, err = repo.Open(t.Context(), slow, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase("wrong"))})
+	_, err = repo.Open(t.Context(), slow, repo.OpenOptions{Unlock: stored.UnlockWith(passphrase("wrong"))})
 	require.ErrorContains(t, err, "its 1024 passes over 64 MiB would take too long")
 
 	only := made(t)
 	forge(t, only, large, "x")
-	_, err = repo.Open(t.Context(), only, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase("wrong"))})
+	_, err = repo.Open(t.Context(), only, repo.OpenOptions{Unlock: stored.UnlockWith(passphrase("wrong"))})
 	require.ErrorContains(t, err, "it asks for 4096 MiB of memory, at most 256 MiB are given")
-	r := openWith(t, only, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase("p"))})
+	r := openWith(t, only, repo.OpenOptions{Unlock: stored.UnlockWith(passphrase("p"))})
 	_, err = r.AddSlot(t.Context(), passphrase("second"), "test", quick) // looks whether it opens one already
 	require.NoError(t, err)
 }
@@ -77,7 +78,7 @@ func TestWorkOfAllSlotsIsBounded(t *testing.T) {
 	for i := range 20 {
 		forge(t, st, keyfile.Params{Time: 4, MemoryKiB: 64 << 10, Threads: 4}, fmt.Sprint(i)) // 12 of them are 3 GiB
 	}
-	_, err := repo.Open(t.Context(), st, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase("wrong"))})
+	_, err := repo.Open(t.Context(), st, repo.OpenOptions{Unlock: stored.UnlockWith(passphrase("wrong"))})
 	require.ErrorIs(t, err, repo.ErrWrongKey)
 	require.ErrorContains(t, err, "and 6 more") // 20 less 11, since the good one was tried first, less 3 that are named
 }
@@ -86,11 +87,11 @@ func TestWorkOfAllSlotsIsBounded(t *testing.T) {
 func TestKnownSlot(t *testing.T) {
 	testkit.Slow(t)
 	st := made(t)
-	r := openWith(t, st, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase("p"))})
+	r := openWith(t, st, repo.OpenOptions{Unlock: stored.UnlockWith(passphrase("p"))})
 	dear := keyfile.Params{Time: 1, MemoryKiB: 257 << 10, Threads: 4}
 	id, err := r.AddSlot(t.Context(), passphrase("dear"), "test", dear)
 	require.NoError(t, err)
-	_, err = repo.Open(t.Context(), st, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase("dear"))})
+	_, err = repo.Open(t.Context(), st, repo.OpenOptions{Unlock: stored.UnlockWith(passphrase("dear"))})
 	require.ErrorContains(t, err, id.Short()+" (it asks for 257 MiB of memory")
 	var asked []uint32
 	again := openWith(t, st, repo.OpenOptions{ByID: func(known string, opt *repo.OpenOptions) error {
@@ -109,14 +110,14 @@ func TestKnownSlot(t *testing.T) {
 func TestTooManySlots(t *testing.T) {
 	testkit.Slow(t)
 	st := made(t)
-	r := openWith(t, st, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase("p"))})
+	r := openWith(t, st, repo.OpenOptions{Unlock: stored.UnlockWith(passphrase("p"))})
 	for i := range 300 {
 		forge(t, st, quick, fmt.Sprint(i))
 	}
 	openWith(t, st, repo.OpenOptions{ByID: func(_ string, opt *repo.OpenOptions) error {
-		opt.KnownSlot, opt.Unlock = r.SlotID(), repo.UnlockWith(passphrase("p"))
+		opt.KnownSlot, opt.Unlock = r.SlotID(), stored.UnlockWith(passphrase("p"))
 		return nil
 	}})
-	_, err := repo.Open(t.Context(), st, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase("wrong"))})
+	_, err := repo.Open(t.Context(), st, repo.OpenOptions{Unlock: stored.UnlockWith(passphrase("wrong"))})
 	require.ErrorContains(t, err, "no more than 256 are read")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit/stored"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
@@ -42,7 +43,7 @@ func initialise(t *testing.T, st store.Store) *repo.Repository {
 // fresh opens the repository with an empty cache, as on another machine.
 func fresh(t *testing.T, st store.Store) *repo.Repository {
 	t.Helper()
-	return openWith(t, st, repo.OpenOptions{Unlock: repo.UnlockWith(machineKey())})
+	return openWith(t, st, repo.OpenOptions{Unlock: stored.UnlockWith(machineKey())})
 }
 
 func openWith(t *testing.T, st store.Store, opt repo.OpenOptions) *repo.Repository {

@@ -19,6 +19,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit/stored"
 	"github.com/tidemark-backup/tidemark/pkg/chunker"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
@@ -42,7 +43,7 @@ func TestInitAndOpen(t *testing.T) {
 		"key file":   machineKey(),
 		"recovery":   {Method: keyfile.Recovery, Value: recovery},
 	} {
-		again := openWith(t, st, repo.OpenOptions{Unlock: repo.UnlockWith(secret)})
+		again := openWith(t, st, repo.OpenOptions{Unlock: stored.UnlockWith(secret)})
 		require.Equal(t, r.ID(), again.ID(), name)
 		require.Equal(t, uint32(64<<10), again.Config().Chunker.Avg)
 		blob := []byte("the same key gives the same IDs")
@@ -114,7 +115,7 @@ func TestADeletedSlotLeavesOtherKeys(t *testing.T) {
 			require.NoError(t, st.Delete(t.Context(), store.Name{Kind: store.Key, ID: s.ID.String()}))
 		}
 	}
-	_, err = repo.Open(t.Context(), st, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase("p"))})
+	_, err = repo.Open(t.Context(), st, repo.OpenOptions{Unlock: stored.UnlockWith(passphrase("p"))})
 	require.ErrorIs(t, err, repo.ErrWrongKey)
 	require.ErrorContains(t, err, `give one of the keys that it has: key file of "me", recovery key`)
 }
@@ -174,12 +175,12 @@ func initIsRepeatableAfterAnyFault(t *testing.T) {
 		}
 		r, _, err := repo.Init(t.Context(), st, opt)
 		require.NoError(t, err)
-		require.Equal(t, r.ID(), openWith(t, st, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase("p"))}).ID())
+		require.Equal(t, r.ID(), openWith(t, st, repo.OpenOptions{Unlock: stored.UnlockWith(passphrase("p"))}).ID())
 	}
 }
 
 func TestOpenErrors(t *testing.T) {
-	_, err := repo.Open(t.Context(), mem.New(), repo.OpenOptions{Unlock: repo.UnlockWith(machineKey())})
+	_, err := repo.Open(t.Context(), mem.New(), repo.OpenOptions{Unlock: stored.UnlockWith(machineKey())})
 	require.ErrorIs(t, err, repo.ErrNoRepository)
 
 	st := mem.New()
@@ -188,9 +189,9 @@ func TestOpenErrors(t *testing.T) {
 	})
 	require.NoError(t, err)
 	for name, unlock := range map[string]func(*keyfile.Slot) ([]byte, error){
-		"wrong passphrase": repo.UnlockWith(passphrase("wrong")),
-		"other method":     repo.UnlockWith(machineKey()),
-		"nothing":          repo.UnlockWith(),
+		"wrong passphrase": stored.UnlockWith(passphrase("wrong")),
+		"other method":     stored.UnlockWith(machineKey()),
+		"nothing":          stored.UnlockWith(),
 		"no prompt":        nil,
 	} {
 		_, err := repo.Open(t.Context(), st, repo.OpenOptions{Unlock: unlock})
@@ -203,7 +204,7 @@ func TestOpenErrors(t *testing.T) {
 	newer := append([]byte(nil), good...)
 	newer[8]++
 	require.NoError(t, st.Put(t.Context(), config, newer))
-	_, err = repo.Open(t.Context(), st, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase("right"))})
+	_, err = repo.Open(t.Context(), st, repo.OpenOptions{Unlock: stored.UnlockWith(passphrase("right"))})
 	require.ErrorIs(t, err, format.ErrUnsupported)
 	require.ErrorContains(t, err, "the file config is damaged")
 
@@ -211,7 +212,7 @@ func TestOpenErrors(t *testing.T) {
 	for _, name := range names(t, st, store.Key) {
 		require.NoError(t, st.Delete(t.Context(), name))
 	}
-	_, err = repo.Open(t.Context(), st, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase("right"))})
+	_, err = repo.Open(t.Context(), st, repo.OpenOptions{Unlock: stored.UnlockWith(passphrase("right"))})
 	require.ErrorContains(t, err, "key slots are missing")
 }
 
@@ -224,7 +225,7 @@ func TestOpenAsksOnlyForSlotsThereAre(t *testing.T) {
 	var asked []keyfile.Method
 	openWith(t, st, repo.OpenOptions{Unlock: func(s *keyfile.Slot) ([]byte, error) {
 		asked = append(asked, s.Method)
-		return repo.UnlockWith(passphrase("p"))(s)
+		return stored.UnlockWith(passphrase("p"))(s)
 	}})
 	require.Equal(t, []keyfile.Method{keyfile.KeyFile, keyfile.Recovery, keyfile.Passphrase}, asked)
 }
@@ -246,8 +247,8 @@ func TestDamagedSlotHidesNoOther(t *testing.T) {
 			require.NoError(t, st.Put(t.Context(), name, bytesOf(t, st, name)[:40]))
 		}
 	}
-	openWith(t, st, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase("p"))})
-	_, err = repo.Open(t.Context(), st, repo.OpenOptions{Unlock: repo.UnlockWith(machineKey())})
+	openWith(t, st, repo.OpenOptions{Unlock: stored.UnlockWith(passphrase("p"))})
+	_, err = repo.Open(t.Context(), st, repo.OpenOptions{Unlock: stored.UnlockWith(machineKey())})
 	require.ErrorIs(t, err, repo.ErrWrongKey)
 	require.ErrorIs(t, err, format.ErrCorrupt, "the damage is reported too: it may be the cause")
 	require.ErrorContains(t, err, "put the file keys/"+damaged+" back")
@@ -320,12 +321,12 @@ func TestSlots(t *testing.T) {
 	_, err = r.RemoveSlot(ctx, "")
 	require.ErrorIs(t, err, repo.ErrNoKey)
 
-	other := openWith(t, st, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase("second"))})
+	other := openWith(t, st, repo.OpenOptions{Unlock: stored.UnlockWith(passphrase("second"))})
 	require.Equal(t, r.ID(), other.ID())
 	removed, err := other.RemoveSlot(ctx, slots[0].ID.String())
 	require.NoError(t, err)
 	require.Equal(t, slots[0].ID, removed)
-	_, err = repo.Open(ctx, st, repo.OpenOptions{Unlock: repo.UnlockWith(machineKey())})
+	_, err = repo.Open(ctx, st, repo.OpenOptions{Unlock: stored.UnlockWith(machineKey())})
 	require.ErrorIs(t, err, repo.ErrWrongKey)
 	slots, err = other.Slots(ctx)
 	require.NoError(t, err)
@@ -340,7 +341,7 @@ func TestRenewRecoveryKey(t *testing.T) {
 	require.NoError(t, err)
 	old, err := keyfile.ParseRecoveryKey(key)
 	require.NoError(t, err)
-	unlock := repo.UnlockWith(repo.Secret{Method: keyfile.Recovery, Value: old})
+	unlock := stored.UnlockWith(repo.Secret{Method: keyfile.Recovery, Value: old})
 	r := openWith(t, st, repo.OpenOptions{Unlock: unlock})
 	text, err := r.RenewRecoveryKey(t.Context(), "me@here")
 	require.NoError(t, err)
@@ -348,7 +349,7 @@ func TestRenewRecoveryKey(t *testing.T) {
 	require.ErrorIs(t, err, repo.ErrWrongKey)
 	renewed, err := keyfile.ParseRecoveryKey(text)
 	require.NoError(t, err)
-	unlock = repo.UnlockWith(repo.Secret{Method: keyfile.Recovery, Value: renewed})
+	unlock = stored.UnlockWith(repo.Secret{Method: keyfile.Recovery, Value: renewed})
 	require.Equal(t, r.ID(), openWith(t, st, repo.OpenOptions{Unlock: unlock}).ID())
 	slots, err := r.Slots(t.Context())
 	require.NoError(t, err)
@@ -403,7 +404,7 @@ func TestManyInitsAtOnce(t *testing.T) {
 					continue
 				}
 				made++
-				openWith(t, inner, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase(fmt.Sprint(i)))})
+				openWith(t, inner, repo.OpenOptions{Unlock: stored.UnlockWith(passphrase(fmt.Sprint(i)))})
 			}
 			require.Equal(t, 1, made, "seed %d", seed)
 			require.Len(t, names(t, inner, store.Key), 2, "seed %d", seed)
@@ -478,7 +479,7 @@ func TestTwoProgramsRemoveEachOthersKey(t *testing.T) {
 	require.NoError(t, err)
 	inner := &meanwhile{Store: st, kind: store.Key}
 	mine := fresh(t, inner)
-	other := openWith(t, st, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase("second"))})
+	other := openWith(t, st, repo.OpenOptions{Unlock: stored.UnlockWith(passphrase("second"))})
 	inner.remove = func() {
 		_, err := other.RemoveSlot(t.Context(), first[0].ID.String())
 		require.NoError(t, err)
@@ -486,5 +487,5 @@ func TestTwoProgramsRemoveEachOthersKey(t *testing.T) {
 	_, err = mine.RemoveSlot(t.Context(), second.String())
 	require.ErrorIs(t, err, repo.ErrKeyGone)
 	require.ErrorContains(t, err, "put back")
-	openWith(t, st, repo.OpenOptions{Unlock: repo.UnlockWith(passphrase("second"))})
+	openWith(t, st, repo.OpenOptions{Unlock: stored.UnlockWith(passphrase("second"))})
 }

@@ -37,7 +37,6 @@ const defaultFrameCache = 16 << 20
 // OpenOptions configure how a repository is opened.
 type OpenOptions struct {
 	// Unlock returns the secret to try on a slot, or nil to skip it. It is called slot by slot, cheap slots first.
-	// UnlockWith makes one of a list of secrets.
 	Unlock func(*keyfile.Slot) ([]byte, error)
 	// KnownSlot is the ID of the slot that opened the repository last on this machine, as SlotID returned it; "": none.
 	// It is tried before others of its kind, at any cost. Without ByID, or before it, it may be that of another

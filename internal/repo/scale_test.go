@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit/stored"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
@@ -86,7 +87,7 @@ func TestOpeningDoesNotReadTheIndex(t *testing.T) {
 		st := &counted{Store: mem.New()}
 		first := initialise(t, st)
 		manyBlobs(t, st, first.Keys(), blobs)
-		opt := repo.OpenOptions{Unlock: repo.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: t.TempDir()}}
+		opt := repo.OpenOptions{Unlock: stored.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: t.TempDir()}}
 		r := openWith(t, st, opt)
 		require.NoError(t, r.Sync(t.Context()))
 		require.Greater(t, st.index.Load(), int64(blobs*format.IDSize), "the first run on a machine reads it all")

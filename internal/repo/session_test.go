@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit/stored"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 	"github.com/tidemark-backup/tidemark/pkg/format/mark"
@@ -219,7 +220,7 @@ func TestInterruptWritesTheIndex(t *testing.T) {
 	initialise(t, st)
 	ctx, cancel := context.WithCancel(t.Context())
 	dir := t.TempDir()
-	r, err := repo.Open(ctx, st, repo.OpenOptions{Unlock: repo.UnlockWith(machineKey()),
+	r, err := repo.Open(ctx, st, repo.OpenOptions{Unlock: stored.UnlockWith(machineKey()),
 		Cache: repo.CacheOptions{Dir: dir}})
 	require.NoError(t, err)
 	opt, said := small(), &notes{}
@@ -274,7 +275,7 @@ func TestInterruptBeforeTheProofOfAPack(t *testing.T) {
 	initialise(t, st)
 	ctx, cancel := context.WithCancel(t.Context())
 	r, err := repo.Open(ctx, &interrupting{Store: st, stop: cancel}, repo.OpenOptions{
-		Unlock: repo.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: t.TempDir()}})
+		Unlock: stored.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: t.TempDir()}})
 	require.NoError(t, err)
 	err = r.WithSession(ctx, small(), func(ctx context.Context, s *repo.Session) error {
 		_ = put(s, r, pack.Data, blobs(1, 150))

@@ -20,18 +20,6 @@ type Secret struct {
 	Value  []byte
 }
 
-// UnlockWith tries on each slot the first secret of the slot's method.
-func UnlockWith(secrets ...Secret) func(*keyfile.Slot) ([]byte, error) {
-	return func(s *keyfile.Slot) ([]byte, error) {
-		for _, secret := range secrets {
-			if secret.Method == s.Method {
-				return secret.Value, nil
-			}
-		}
-		return nil, nil
-	}
-}
-
 // Slot is one key slot of the target.
 type Slot struct {
 	ID      format.ID

@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit/stored"
 )
 
 // TestOneSlotIsRead: where each request takes a round trip, the slot that opened the repository before is the only one
@@ -31,18 +32,18 @@ func oneSlotIsRead(t *testing.T) {
 		mistaken bool
 	}{
 		{what: "the known one", opt: repo.OpenOptions{KnownSlot: first, KnownSuffices: true,
-			Unlock: repo.UnlockWith(machineKey())}, read: 1, unread: 1},
-		{what: "all", opt: repo.OpenOptions{KnownSlot: first, Unlock: repo.UnlockWith(machineKey())}, read: 2},
+			Unlock: stored.UnlockWith(machineKey())}, read: 1, unread: 1},
+		{what: "all", opt: repo.OpenOptions{KnownSlot: first, Unlock: stored.UnlockWith(machineKey())}, read: 2},
 		{what: "it does not open", opt: repo.OpenOptions{KnownSlot: first, KnownSuffices: true,
-			Unlock: repo.UnlockWith(passphrase("second"))}, read: 2},
+			Unlock: stored.UnlockWith(passphrase("second"))}, read: 2},
 		{what: "a passphrase", opt: repo.OpenOptions{KnownSlot: second.String(), KnownSuffices: true,
-			Unlock: repo.UnlockWith(machineKey(), passphrase("second"))}, read: 2},
+			Unlock: stored.UnlockWith(machineKey(), passphrase("second"))}, read: 2},
 		{what: "it is gone", opt: repo.OpenOptions{KnownSlot: second.String()[1:] + "0", KnownSuffices: true,
-			Unlock: repo.UnlockWith(machineKey())}, read: 2},
+			Unlock: stored.UnlockWith(machineKey())}, read: 2},
 		{what: "a disk of this machine", opt: repo.OpenOptions{KnownSlot: first, KnownSuffices: true,
-			Unlock: repo.UnlockWith(machineKey())}, read: 2, under: func(st store.Store) store.Store { return near{st} }},
+			Unlock: stored.UnlockWith(machineKey())}, read: 2, under: func(st store.Store) store.Store { return near{st} }},
 		{what: "none fits", opt: repo.OpenOptions{KnownSlot: first, KnownSuffices: true,
-			Unlock: repo.UnlockWith(passphrase("third"))}, read: 2, mistaken: true},
+			Unlock: stored.UnlockWith(passphrase("third"))}, read: 2, mistaken: true},
 	} {
 		counted := faultstore.Wrap(st, faultstore.Plan{Ops: faultstore.Get, Kind: store.Key})
 		var under store.Store = counted

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit/stored"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -152,7 +153,7 @@ func TestDamagedSnapshotHidesNoOther(t *testing.T) {
 	require.Nil(t, all[1].Snapshot)
 
 	var noted notes
-	other := openWith(t, st, repo.OpenOptions{Unlock: repo.UnlockWith(machineKey()), Notify: noted.Note})
+	other := openWith(t, st, repo.OpenOptions{Unlock: stored.UnlockWith(machineKey()), Notify: noted.Note})
 	got, err := other.FindSnapshot(t.Context(), "latest", repo.Filter{})
 	require.NoError(t, err)
 	require.Equal(t, older, got.ID)

@@ -17,6 +17,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit/stored"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 )
@@ -25,7 +26,7 @@ import (
 func keeping(t *testing.T, st store.Store, cacheDir string, limit int64) *repo.Repository {
 	t.Helper()
 	return openWith(t, st, repo.OpenOptions{
-		Unlock: repo.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: cacheDir, Frames: 1, TreeFrames: limit},
+		Unlock: stored.UnlockWith(machineKey()), Cache: repo.CacheOptions{Dir: cacheDir, Frames: 1, TreeFrames: limit},
 	})
 }
 
@@ -115,7 +116,7 @@ func TestTreesAreKeptOnlyWhereAskedFor(t *testing.T) {
 			for _, f := range kit.files(t) {
 				require.NoError(t, os.Remove(f))
 			}
-			opt.Unlock, opt.Cache.Dir, opt.Cache.Frames = repo.UnlockWith(machineKey()), kit.cache, 1
+			opt.Unlock, opt.Cache.Dir, opt.Cache.Frames = stored.UnlockWith(machineKey()), kit.cache, 1
 			r := openWith(t, kit.st, opt)
 			require.NotZero(t, kit.requireTrees(t, r))
 			require.NotZero(t, kit.requireTrees(t, r))

@@ -9,6 +9,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit/stored"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
@@ -19,7 +20,7 @@ func newRepository(t *testing.T) *repo.Repository {
 	secret := repo.Secret{Method: keyfile.Passphrase, Value: []byte("correct horse")}
 	r, _, err := repo.Init(t.Context(), mem.New(), repo.InitOptions{
 		Secrets: []repo.Secret{secret}, Params: keyfile.Params{Time: 1, MemoryKiB: 8, Threads: 1}, Label: "test",
-		Open: repo.OpenOptions{Unlock: repo.UnlockWith(secret), Cache: repo.CacheOptions{Dir: t.TempDir()}},
+		Open: repo.OpenOptions{Unlock: stored.UnlockWith(secret), Cache: repo.CacheOptions{Dir: t.TempDir()}},
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Close()) })

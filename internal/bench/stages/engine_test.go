@@ -20,6 +20,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/restore"
 	"github.com/tidemark-backup/tidemark/internal/rules"
 	"github.com/tidemark-backup/tidemark/internal/store/local"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit/stored"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
@@ -103,7 +104,7 @@ func newEngine(tb testing.TB) *engine {
 	require.NoError(tb, err)
 	secret := repo.Secret{Method: keyfile.KeyFile, Value: bytes.Repeat([]byte{7}, 32)}
 	e.open = repo.OpenOptions{
-		Unlock: repo.UnlockWith(secret), Cache: repo.CacheOptions{Dir: filepath.Join(dir, "cache")},
+		Unlock: stored.UnlockWith(secret), Cache: repo.CacheOptions{Dir: filepath.Join(dir, "cache")},
 		Gate: through(e.gates.cache),
 	}
 	r, _, err := repo.Init(context.Background(), e.store, repo.InitOptions{

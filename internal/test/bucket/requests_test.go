@@ -23,6 +23,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/test/s3test"
 	"github.com/tidemark-backup/tidemark/internal/test/storetest"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit/stored"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 )
@@ -66,7 +67,7 @@ func newBench(t *testing.T) *bench {
 		b.Open.KnownSlot, b.Open.KnownSuffices = id.String(), true // as init remembers it
 		return err
 	}))
-	unlock := repo.UnlockWith(machine) // as the command line does: which key it is depends on the repository
+	unlock := stored.UnlockWith(machine) // as the command line does: which key it is depends on the repository
 	b.Open.Unlock, b.Open.ByID = nil, func(_ string, opt *repo.OpenOptions) error {
 		opt.Unlock = unlock
 		return nil

@@ -23,6 +23,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
 	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit/stored"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 )
 
@@ -51,7 +52,7 @@ func TestEveryByte(t *testing.T) {
 	}))
 	key, err := keyfile.ParseRecoveryKey(recovery)
 	require.NoError(t, err)
-	p.Open.Unlock = repo.UnlockWith(kit.Passphrase(), repo.Secret{Method: keyfile.Recovery, Value: key})
+	p.Open.Unlock = stored.UnlockWith(kit.Passphrase(), repo.Secret{Method: keyfile.Recovery, Value: key})
 	p.Open.Cache.Dir, p.Open.Cache.Temporary = "", true
 	kit.Settle()
 	_, _, err = p.Backup(p.Job(p.Src))

@@ -24,6 +24,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
 	"github.com/tidemark-backup/tidemark/internal/test/faultstore"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit/stored"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 )
@@ -283,7 +284,7 @@ func TestKeysThatCannotBeReadAreNotPassedOver(t *testing.T) {
 	}))
 	recovery, err := keyfile.ParseRecoveryKey(old)
 	require.NoError(t, err)
-	e.Open.Unlock = repo.UnlockWith(kit.Passphrase())
+	e.Open.Unlock = stored.UnlockWith(kit.Passphrase())
 	for at := 1; ; at++ {
 		p := &kit.Engine{T: t, Store: kit.CopyOf(t, inner), Open: e.Open}
 		faulty := faultstore.Wrap(p.Store, faultstore.Plan{At: at, Ops: faultstore.Get, Kind: store.Key, Err: errAway})
@@ -297,7 +298,7 @@ func TestKeysThatCannotBeReadAreNotPassedOver(t *testing.T) {
 		if err != nil {
 			require.NotErrorIs(t, err, repo.ErrWrongKey)
 		} else {
-			p.Open.Unlock = repo.UnlockWith(repo.Secret{Method: keyfile.Recovery, Value: recovery})
+			p.Open.Unlock = stored.UnlockWith(repo.Secret{Method: keyfile.Recovery, Value: recovery})
 			require.ErrorIs(t, p.With(func(*repo.Repository) error { return nil }), repo.ErrWrongKey,
 				"get %d: the old key still opens it", at)
 		}

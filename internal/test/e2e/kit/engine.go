@@ -18,6 +18,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit/stored"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
@@ -43,7 +44,7 @@ func Passphrase() repo.Secret {
 }
 
 func OpenOptions(cache string) repo.OpenOptions {
-	return repo.OpenOptions{Unlock: repo.UnlockWith(Passphrase()), Cache: repo.CacheOptions{Dir: cache}}
+	return repo.OpenOptions{Unlock: stored.UnlockWith(Passphrase()), Cache: repo.CacheOptions{Dir: cache}}
 }
 
 // NewEngine makes a repository in st, or in memory.

@@ -57,7 +57,7 @@ func Init(t testing.TB, st store.Store) *repo.Repository {
 func Open(t testing.TB, st store.Store) (*repo.Repository, error) {
 	t.Helper()
 	r, err := repo.Open(t.Context(), st,
-		repo.OpenOptions{Unlock: repo.UnlockWith(Secret()), Cache: repo.CacheOptions{Temporary: true}})
+		repo.OpenOptions{Unlock: UnlockWith(Secret()), Cache: repo.CacheOptions{Temporary: true}})
 	if err == nil {
 		t.Cleanup(func() { require.NoError(t, r.Close()) })
 	}
@@ -194,4 +194,16 @@ func Noise(seed uint64, n int) []byte {
 		p[i] = byte(rng.Uint32())
 	}
 	return p
+}
+
+// UnlockWith tries on each slot the first secret of the slot's method.
+func UnlockWith(secrets ...repo.Secret) func(*keyfile.Slot) ([]byte, error) {
+	return func(s *keyfile.Slot) ([]byte, error) {
+		for _, secret := range secrets {
+			if secret.Method == s.Method {
+				return secret.Value, nil
+			}
+		}
+		return nil, nil
+	}
 }
