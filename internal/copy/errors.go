@@ -17,6 +17,8 @@ var (
 	ErrFailed = errors.New("not copied, see above; 'tidemark check' on the source shows what is damaged")
 
 	errReference = errors.New("read the earlier copy")
+	// errStop ends a walk whose consumer stopped early.
+	errStop = errors.New("nothing more is read")
 )
 
 // sideError is damage of the source, which concerns one snapshot, so that the others are still copied, or any failure

@@ -11,21 +11,16 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// stopWalk ends a walk whose consumer stopped early.
-type stopWalk struct{}
-
-func (stopWalk) Error() string { return "nothing more is read" }
-
 // walked yields what a walk visits.
 func walked[T any](walk func(visit func(T) error) error) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		err := walk(func(one T) error {
 			if !yield(one, nil) {
-				return stopWalk{}
+				return errStop
 			}
 			return nil
 		})
-		if err != nil && !errors.As(err, new(stopWalk)) {
+		if err != nil && !errors.Is(err, errStop) {
 			yield(*new(T), err)
 		}
 	}

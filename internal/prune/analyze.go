@@ -33,30 +33,31 @@ type Analysis struct {
 // pages of a folder count for the folder. In memory are two bits and four bytes for each blob of the repository, and
 // what a tally.Tally keeps; with Excluded, also some 40 bytes for each different folder.
 func Analyze(ctx context.Context, r *repo.Repository, opt Options, q Question) (_ *Analysis, err error) {
-	u, err := openUsage(ctx, r, opt, true)
+	opt.complete()
+	v, err := openUsage(ctx, r, opt, true)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, u.close()) }()
-	of, err := u.named(q.Of)
+	defer func() { err = errors.Join(err, v.close()) }()
+	of, err := v.named(q.Of)
 	if err != nil {
 		return nil, err
 	}
-	besides, err := u.named(q.Besides)
+	besides, err := v.named(q.Besides)
 	if err != nil {
 		return nil, err
 	}
 	besides = slices.DeleteFunc(besides, func(l repo.Listed) bool { return slices.Contains(q.Of, l.ID) })
-	u.following()
-	if err := u.follow(ctx, besides, u.parallel); err != nil {
+	v.following()
+	if err := v.follow(ctx, besides, opt.Parallel); err != nil {
 		return nil, err
 	}
 	if q.Excluded != nil {
-		if err := newAttribution(u.places).snapshots(ctx, of, q.Excluded); err != nil {
+		if err := newAttribution(v.places).snapshots(ctx, of, q.Excluded); err != nil {
 			return nil, err
 		}
 	}
-	w := newAttribution(u.places)
+	w := newAttribution(v.places)
 	w.out = true
 	if err := w.snapshots(ctx, of, q.Excluded); err != nil {
 		return nil, err
@@ -64,31 +65,23 @@ func Analyze(ctx context.Context, r *repo.Repository, opt Options, q Question) (
 	return &Analysis{w.sum, w.tally.Rows(q.Rows)}, nil
 }
 
-// usage finds out what snapshots need.
-type usage struct {
-	*places
-	listed   []repo.Listed
-	parallel int
-}
-
-// openUsage lists snapshots and opens the index; sized: with the share of each blob.
-func openUsage(ctx context.Context, r *repo.Repository, opt Options, sized bool) (*usage, error) {
-	opt.complete()
+// openUsage lists snapshots and opens the index, to find out what snapshots need; sized: with the share of each blob.
+func openUsage(ctx context.Context, r *repo.Repository, opt Options, sized bool) (*survey, error) {
 	doomed, err := marks.All(ctx, r.Store(), r.Keys())
 	if err != nil {
 		return nil, fmt.Errorf("read marks: %w", err)
 	}
-	u := &usage{parallel: opt.Parallel}
-	if u.listed, err = r.Snapshots(ctx); err != nil {
+	v := &survey{}
+	if v.listed, err = r.Snapshots(ctx); err != nil {
 		return nil, err
 	}
-	u.places, err = openPlaces(ctx, r, segmentReader(r), opt.Ledger, opt.Scratch, marks.UnusableBy(doomed), sized)
-	return u, indexError(err)
+	v.places, err = openPlaces(ctx, r, segmentReader(r), opt.Ledger, opt.Scratch, marks.UnusableBy(doomed), sized)
+	return v, indexError(err)
 }
 
 // named returns the snapshots with these IDs, each once, from the oldest.
-func (u *usage) named(ids []format.ID) (list []repo.Listed, err error) {
-	for _, l := range u.listed {
+func (v *survey) named(ids []format.ID) (list []repo.Listed, err error) {
+	for _, l := range v.listed {
 		if slices.Contains(ids, l.ID) {
 			list = append(list, l)
 		}
@@ -102,6 +95,6 @@ func (u *usage) named(ids []format.ID) (list []repo.Listed, err error) {
 }
 
 // following begins a step in which trees are read.
-func (u *usage) following() {
-	u.step = u.ledger.Step(report.Following, report.Course{Unit: "folders", Units: u.pages, Bytes: u.pageBytes})
+func (v *survey) following() {
+	v.step = v.ledger.Step(report.Following, report.Course{Unit: "folders", Units: v.pages, Bytes: v.pageBytes})
 }

@@ -283,7 +283,7 @@ func (p *pruner) survey(ctx context.Context) (_ *survey, err error) {
 	if v.places, err = p.places(ctx, marks.UnusableBy(v.marks)); err != nil {
 		return nil, indexError(err)
 	}
-	v.step = p.opt.Ledger.Step(report.Following, report.Course{Unit: "folders", Units: v.pages, Bytes: v.pageBytes})
+	v.following()
 	if err := p.reach(ctx, v); err != nil {
 		return nil, errors.Join(p.suspects(v, err), v.close())
 	}

@@ -23,42 +23,42 @@ type Usage struct {
 // prune that leaves nothing unused free the stored bytes, and with them the tables of packs that become empty. It
 // follows each snapshot once. In memory are two bits for each blob of the repository.
 func Unique(ctx context.Context, r *repo.Repository, opt Options, ids []format.ID) (_ Usage, err error) {
-	u, err := openUsage(ctx, r, opt, false)
+	opt.complete()
+	v, err := openUsage(ctx, r, opt, false)
 	if err != nil {
 		return Usage{}, err
 	}
-	defer func() { err = errors.Join(err, u.close()) }()
-	named, err := u.named(ids)
+	defer func() { err = errors.Join(err, v.close()) }()
+	named, err := v.named(ids)
 	if err != nil {
 		return Usage{}, err
 	}
-	others := slices.DeleteFunc(slices.Clone(u.listed), func(l repo.Listed) bool { return slices.Contains(ids, l.ID) })
-	shared, err := u.blobs(ctx, others)
+	others := slices.DeleteFunc(slices.Clone(v.listed), func(l repo.Listed) bool { return slices.Contains(ids, l.ID) })
+	shared, err := v.blobs(ctx, others, opt.Parallel)
 	if err != nil {
 		return Usage{}, err
 	}
-	own, err := u.blobs(ctx, named)
+	own, err := v.blobs(ctx, named, opt.Parallel)
 	if err != nil {
 		return Usage{}, err
 	}
 	for i := range own {
 		own[i].And(^shared[i].Load())
 	}
-	return u.sum(ctx, own)
+	return v.sum(ctx, own)
 }
 
 // blobs returns the blobs that snapshots need.
-func (u *usage) blobs(ctx context.Context, of []repo.Listed) (reach.Bitset, error) {
-	u.used = reach.NewBitset(u.index.Blobs())
-	u.following()
-	err := u.follow(ctx, of, u.parallel)
-	return u.used, err
+func (v *survey) blobs(ctx context.Context, of []repo.Listed, parallel int) (reach.Bitset, error) {
+	v.used = reach.NewBitset(v.index.Blobs())
+	v.following()
+	err := v.follow(ctx, of, parallel)
+	return v.used, err
 }
 
 // sum adds up blobs. A frame that holds others too counts in proportion.
-func (u *usage) sum(ctx context.Context, blobs reach.Bitset) (s Usage, err error) {
+func (v *survey) sum(ctx context.Context, blobs reach.Bitset) (s Usage, err error) {
 	stored := 0.0
-	v := &survey{places: u.places}
 	err = v.tables(ctx, report.Planning, func(at *packState, t *pack.Table) error {
 		n := at.base
 		for j := range t.Frames {

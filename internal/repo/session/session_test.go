@@ -38,7 +38,7 @@ type mapIndex struct {
 }
 
 func (m *mapIndex) Sync(context.Context, map[format.ID]bool, bool) error { return m.behind }
-func (m *mapIndex) PutBack(context.Context) error                            { return nil }
+func (m *mapIndex) PutBack(context.Context) error                        { return nil }
 
 func (m *mapIndex) SetUnfinished(on bool) {
 	if on {
