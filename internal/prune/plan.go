@@ -24,9 +24,8 @@ type plan struct {
 
 // planned is a pack that is to be removed.
 type planned struct {
-	id     format.ID
-	size   uint64 // bytes
-	needed uint64 // of these, an estimate
+	*packState
+	needed uint64 // of its bytes, an estimate
 	raw    uint64 // bytes of the needed blobs before compression
 }
 
@@ -46,7 +45,7 @@ func (p *pruner) plan(ctx context.Context, v *survey) (plan, error) {
 		switch {
 		case s.doomed || !s.named && (writers || s.live > 0):
 		case s.live == 0:
-			out.remove = append(out.remove, planned{id: s.id, size: s.size})
+			out.remove = append(out.remove, planned{packState: s})
 		case s.repackable():
 			unread += s.size
 		default:
@@ -133,7 +132,7 @@ func (v *survey) planned(s *packState, t *pack.Table) planned {
 			sealed += float64(f.Sealed) * float64(live) / float64(f.Raw)
 		}
 	}
-	return planned{id: s.id, size: s.size, needed: min(uint64(sealed), s.size), raw: raw}
+	return planned{s, min(uint64(sealed), s.size), raw}
 }
 
 // tables visits the table of each pack that the segments of the survey name once. It begins a step of the phase, except

@@ -10,7 +10,7 @@ import (
 
 // packOf is a pack of 100 bytes.
 func packOf(n byte, needed, raw uint64) planned {
-	return planned{id: format.ID{n}, size: 100, needed: needed, raw: raw}
+	return planned{&packState{id: format.ID{n}, size: 100}, needed, raw}
 }
 
 func numbers(packs []planned) (numbers []byte) {

@@ -217,7 +217,7 @@ func (p *pruner) withoutDoubted(ctx context.Context, v *survey, plan plan) (plan
 	}
 	var packs []*packState
 	for _, t := range slices.Concat(plan.remove, plan.repack) {
-		packs = append(packs, v.find(t.id))
+		packs = append(packs, t.packState)
 	}
 	kept, err := p.mustStay(ctx, v, packs)
 	return plan.without(func(id format.ID) bool { return p.bad[id] || kept[id] }), err

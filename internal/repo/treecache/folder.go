@@ -1,12 +1,12 @@
 package treecache
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -33,11 +33,8 @@ func parseName(name string) (k Key, ok bool) {
 	if err != nil {
 		return Key{}, false
 	}
-	var off [4]byte
-	if _, err := hex.Decode(off[:], []byte(name[2*format.IDSize+1:])); err != nil {
-		return Key{}, false
-	}
-	return Key{id, uint32(off[0])<<24 | uint32(off[1])<<16 | uint32(off[2])<<8 | uint32(off[3])}, true
+	off, err := strconv.ParseUint(name[2*format.IDSize+1:], 16, 32)
+	return Key{id, uint32(off)}, err == nil
 }
 
 func (c *Cache) path(k Key) string { return filepath.Join(c.dir, fileName(k)) }
