@@ -96,7 +96,7 @@ func (t *transfer) tree(ctx context.Context, root format.ID, earlier pair) (form
 	if err := t.window.load(ctx); err != nil {
 		return format.ID{}, err
 	}
-	if err := t.window.flush(); err != nil {
+	if err := toDestination(t.s.Writer(pack.Data).Flush()); err != nil {
 		return format.ID{}, err
 	}
 	if !t.c.res.SameKey {

@@ -72,11 +72,6 @@ func (w *window) want(ctx context.Context, c tree.Chunk) error {
 	return w.load(ctx)
 }
 
-// flush stores the last, partly filled frame.
-func (w *window) flush() error {
-	return toDestination(w.t.s.Writer(pack.Data).Flush())
-}
-
 // load copies the gathered chunks.
 func (w *window) load(ctx context.Context) error {
 	if len(w.chunks) == 0 {

@@ -71,7 +71,7 @@ type noted struct {
 const kept = 16 << 20
 
 func segmentReader(r *repo.Repository) *object.Segments {
-	return &object.Segments{Store: r.Store(), Keys: r.Keys(), Width: object.Ahead, Room: kept}
+	return &object.Segments{Store: r.Store(), Keys: r.Keys(), Ahead: true, Room: kept}
 }
 
 // openPlaces reads the index, the list of packs and the tables of packs that no segment names. With sized, shares are

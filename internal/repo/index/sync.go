@@ -185,7 +185,7 @@ func (s *syncRun) mergeNew(ctx context.Context) error {
 	unknown := slices.DeleteFunc(slices.Clone(s.listed), func(info object.Info) bool {
 		return s.damaged[info.ID] || s.merged[info.ID]
 	})
-	segments := object.Segments{Store: s.x.st, Keys: s.x.keys, Width: object.Ahead}
+	segments := object.Segments{Store: s.x.st, Keys: s.x.keys, Ahead: true}
 	return segments.Each(ctx, unknown, s.merge)
 }
 

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Ahead returns how many index segments are read at the same time, if the largest has so many bytes: many small ones,
+// ahead returns how many index segments are read at the same time, if the largest has so many bytes: many small ones,
 // since the latency of the target counts, and few large ones, since they are in memory.
-func Ahead(largest int64) int {
+func ahead(largest int64) int {
 	return int(min(max(segmentBytes/max(largest, 1), leastAhead), mostAhead))
 }
 

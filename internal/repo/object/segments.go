@@ -16,8 +16,8 @@ import (
 type Segments struct {
 	Store store.Store
 	Keys  *seal.Keys
-	Width func(largest int64) int // how many are read at the same time; nil: one
-	Room  int                     // bytes of what was read that are kept, for a caller that passes through them again
+	Ahead bool // several are read at the same time
+	Room  int  // bytes of what was read that are kept, for a caller that passes through them again
 
 	mu   sync.Mutex
 	kept map[format.ID][]byte // opened, but encoded
@@ -36,8 +36,8 @@ func (s *Segments) Each(ctx context.Context, of []Info, visit VisitSegment) erro
 	for _, info := range of {
 		largest = max(largest, info.Size)
 	}
-	if s.Width != nil {
-		width = s.Width(largest)
+	if s.Ahead {
+		width = ahead(largest)
 	}
 	return InOrder(ctx, len(of), width,
 		func(ctx context.Context, i int) (read, error) {

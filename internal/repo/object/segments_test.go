@@ -32,7 +32,7 @@ func put(t *testing.T, s *object.Segments, damaged bool, supersedes ...format.ID
 func newSegments(t *testing.T) (*object.Segments, *faultstore.Store) {
 	t.Helper()
 	st := faultstore.Wrap(mem.New(), faultstore.Plan{})
-	return &object.Segments{Store: st, Keys: keys(t), Width: object.Ahead}, st
+	return &object.Segments{Store: st, Keys: keys(t), Ahead: true}, st
 }
 
 func ids(infos []object.Info) (ids []format.ID) {
@@ -100,7 +100,7 @@ func TestSegmentsAreKept(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, listed, 3, "a foreign name is no segment")
 	plain := len(index.Encode(nil, &index.Segment{Supersedes: []format.ID{{1}}}))
-	s.Room, s.Width = 2*plain, nil
+	s.Room, s.Ahead = 2*plain, false
 	st.Reads()
 	for range 3 {
 		n := 0
