@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/when"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
@@ -83,18 +84,18 @@ func parse(ref string) (back int, span when.Span, err error) {
 
 // byID returns the snapshot whose ID begins with a text.
 func (r *Repository) byID(ctx context.Context, prefix string) (Listed, error) {
-	infos, err := r.listSnapshots(ctx)
+	infos, kept, err := r.listSnapshots(ctx)
 	if err != nil {
 		return Listed{}, err
 	}
-	infos = slices.DeleteFunc(infos, func(info snapshotInfo) bool {
+	infos = slices.DeleteFunc(infos, func(info object.Info) bool {
 		return !strings.HasPrefix(info.ID.String(), strings.ToLower(prefix))
 	})
 	switch len(infos) {
 	case 0:
 		return Listed{}, fmt.Errorf("find snapshot %q: %w", prefix, ErrNoSnapshot)
 	case 1:
-		l := r.loadListed(ctx, infos[0])
+		l := r.loadListed(ctx, infos[0], kept[infos[0].ID])
 		return l, l.Err
 	}
 	matches := make([]format.ID, len(infos))

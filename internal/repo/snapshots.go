@@ -102,19 +102,19 @@ func FromTarget(ctx context.Context) context.Context {
 // Snapshots returns the listed snapshots, oldest first. Unreadable ones come last, with their error. A snapshot is read
 // once: later calls use the copy that this machine keeps, if its size is that of the listing.
 func (r *Repository) Snapshots(ctx context.Context) ([]Listed, error) {
-	infos, err := r.listSnapshots(ctx)
+	infos, kept, err := r.listSnapshots(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all, missing, err := r.loadAll(ctx, infos)
+	all, missing, err := r.loadAll(ctx, infos, kept)
 	if err != nil {
 		return nil, err
 	}
-	again, err := r.listMissing(ctx, missing)
+	again, kept, err := r.listMissing(ctx, missing)
 	if err != nil {
 		return nil, err
 	}
-	found, missing, err := r.loadAll(ctx, again)
+	found, missing, err := r.loadAll(ctx, again, kept)
 	if err != nil {
 		return nil, err
 	}
@@ -127,11 +127,12 @@ func (r *Repository) Snapshots(ctx context.Context) ([]Listed, error) {
 }
 
 // loadAll reads snapshots, and returns separately those that no longer exist.
-func (r *Repository) loadAll(ctx context.Context, infos []snapshotInfo) (all, missing []Listed, err error) {
+func (r *Repository) loadAll(ctx context.Context, infos []object.Info, kept map[format.ID]bool) (all, missing []Listed,
+	err error) {
 	all = make([]Listed, 0, len(infos))
 	err = object.InOrder(ctx, len(infos), object.SmallAtOnce,
 		func(ctx context.Context, i int) (Listed, error) {
-			l := r.loadListed(ctx, infos[i])
+			l := r.loadListed(ctx, infos[i], kept[infos[i].ID])
 			if l.Err != nil && !object.IsDamage(l.Err) && !errors.Is(l.Err, format.ErrUnsupported) &&
 				!errors.Is(l.Err, store.ErrNotExist) {
 				return Listed{}, l.Err
@@ -155,55 +156,46 @@ func (r *Repository) loadAll(ctx context.Context, infos []snapshotInfo) (all, mi
 // listMissing returns which of the snapshots that were listed and not found are still listed. The others were forgotten
 // meanwhile. A failed read alone is no proof of that: a server also reports files as missing while their disk is
 // briefly away. An older snapshot would then be taken for the latest.
-func (r *Repository) listMissing(ctx context.Context, missing []Listed) ([]snapshotInfo, error) {
+func (r *Repository) listMissing(ctx context.Context, missing []Listed) (infos []object.Info, kept map[format.ID]bool,
+	err error) {
 	if len(missing) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
-	infos, err := r.listSnapshots(ctx)
-	if err != nil {
-		return nil, err
-	}
+	infos, kept, err = r.listSnapshots(ctx)
 	ids := make(map[format.ID]bool, len(missing))
 	for _, l := range missing {
 		ids[l.ID] = true
 	}
-	return slices.DeleteFunc(infos, func(info snapshotInfo) bool { return !ids[info.ID] }), nil
-}
-
-// snapshotInfo is a listed snapshot that was not read yet.
-type snapshotInfo struct {
-	object.Info
-	keep bool // there is space for a copy on this machine
+	return slices.DeleteFunc(infos, func(info object.Info) bool { return !ids[info.ID] }), kept, err
 }
 
 // listSnapshots lists the snapshots, newest first, and removes the copies of others that this machine has not made.
-func (r *Repository) listSnapshots(ctx context.Context) ([]snapshotInfo, error) {
-	var infos []snapshotInfo
+// kept says of each whether there is space for a copy on this machine.
+func (r *Repository) listSnapshots(ctx context.Context) (infos []object.Info, kept map[format.ID]bool, err error) {
 	for info, err := range object.Each(ctx, r.st, store.Snapshot) {
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		infos = append(infos, snapshotInfo{Info: info})
+		infos = append(infos, info)
 	}
-	slices.SortFunc(infos, func(a, b snapshotInfo) int { return b.Modified.Compare(a.Modified) })
-	kept, left := make(map[format.ID]bool, len(infos)), int64(snapcache.Limit)
-	for i := range infos {
-		info := &infos[i]
-		if info.keep = info.Size <= left; info.keep {
+	slices.SortFunc(infos, func(a, b object.Info) int { return b.Modified.Compare(a.Modified) })
+	kept = make(map[format.ID]bool, len(infos))
+	left := int64(snapcache.Limit)
+	for _, info := range infos {
+		if kept[info.ID] = info.Size <= left; kept[info.ID] {
 			left -= info.Size
 		}
-		kept[info.ID] = info.keep
 	}
 	r.copies.Retain(kept)
-	return infos, nil
+	return infos, kept, nil
 }
 
-func (r *Repository) loadListed(ctx context.Context, info snapshotInfo) Listed {
-	s, err := r.loadSnapshot(ctx, info)
+func (r *Repository) loadListed(ctx context.Context, info object.Info, keep bool) Listed {
+	s, err := r.loadSnapshot(ctx, info, keep)
 	return Listed{ID: info.ID, Snapshot: s, Err: err, Stored: info.Modified}
 }
 
-func (r *Repository) loadSnapshot(ctx context.Context, info snapshotInfo) (*snapshot.Snapshot, error) {
+func (r *Repository) loadSnapshot(ctx context.Context, info object.Info, keep bool) (*snapshot.Snapshot, error) {
 	if ctx.Value(fromTarget{}) == nil {
 		if sealed := r.copies.Get(info.ID); int64(len(sealed)) == info.Size {
 			if s, err := r.openSnapshot(sealed); err == nil {
@@ -223,7 +215,7 @@ func (r *Repository) loadSnapshot(ctx context.Context, info snapshotInfo) (*snap
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name.Path(), err)
 	}
-	if info.keep {
+	if keep {
 		r.copies.Put(info.ID, sealed)
 	}
 	return s, nil

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -10,9 +11,8 @@ import (
 // returns a function that stops it.
 func (s *Session) commitRegularly() (stop func()) {
 	ctx, cancel := context.WithCancel(s.ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
+	var running sync.WaitGroup
+	running.Go(func() {
 		tick := time.NewTicker(max(1, min(s.opt.Tuning.Interval, s.opt.Tuning.OpenPack)/4))
 		defer tick.Stop()
 		for {
@@ -26,10 +26,10 @@ func (s *Session) commitRegularly() (stop func()) {
 				return
 			}
 		}
-	}()
+	})
 	return func() {
 		cancel()
-		<-ended
+		running.Wait()
 	}
 }
 
