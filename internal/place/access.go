@@ -14,7 +14,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/location"
-	"github.com/tidemark-backup/tidemark/internal/store/meter"
 	"github.com/tidemark-backup/tidemark/internal/store/s3"
 	"github.com/tidemark-backup/tidemark/internal/store/sftp"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
@@ -25,27 +24,12 @@ import (
 // Access returns what opening a location needs.
 func (p *Place) Access(at location.Location) location.Access {
 	access := location.Access{Connect: p.connect, Share: p.shareOptions, Bucket: p.bucketOptions, SSH: p.sshOptions,
-		Observe: p.observeReads, Retry: p.noteRetry,
+		Read: p.Intake.Begin, Retry: p.noteRetry,
 		Back: func() { p.noteBack("the target") }, Limit: p.limiter, Before: p.Before}
 	if !at.OnServer() {
 		access.Gate = p.governor.Gate(nil, at.Folder)
 	}
 	return access
-}
-
-// observeReads counts what is read from the repository.
-func (p *Place) observeReads(ctx context.Context, op meter.Operation) func(meter.Result) {
-	if op != meter.Get {
-		return nil
-	}
-	end := p.Intake.Begin(ctx)
-	return func(r meter.Result) {
-		pack := ""
-		if r.Name.Kind == store.Pack {
-			pack = r.Name.ID
-		}
-		end(pack, r.Bytes)
-	}
 }
 
 // requests returns the requests so far that the provider of the store charges for.

@@ -17,7 +17,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/limit"
 	"github.com/tidemark-backup/tidemark/internal/store/local"
-	"github.com/tidemark-backup/tidemark/internal/store/meter"
 	"github.com/tidemark-backup/tidemark/internal/store/retry"
 	"github.com/tidemark-backup/tidemark/internal/store/s3"
 	"github.com/tidemark-backup/tidemark/internal/store/sftp"
@@ -157,11 +156,13 @@ func (l Location) String() string {
 
 // Access is what opening a location needs.
 type Access struct {
-	Gate    *iopolicy.Pass // of the folder
-	Observe meter.Observer
-	Limit   *limit.Limiter               // nil: no limits
-	Retry   func(what string, err error) // when operations on the folder are tried again
-	Back    func()                       // when the folder can be used again
+	Gate *iopolicy.Pass // of the folder
+	// Read is called before each read, and the function that it returns after it: with the name of the pack that was read,
+	// "" for another file, and the number of bytes, 0 after an error.
+	Read  func(ctx context.Context) (end func(pack string, n int))
+	Limit *limit.Limiter               // nil: no limits
+	Retry func(what string, err error) // when operations on the folder are tried again
+	Back  func()                       // when the folder can be used again
 	// Connect calls dial, again if a person enters another password, and closes the store at the end of the run.
 	Connect func(dial func() (store.Remote, error)) (store.Remote, error)
 	Share   func(smb.Target) smb.Options
@@ -204,11 +205,34 @@ func (l Location) begin(ctx context.Context, a Access, create bool) (store.Store
 	if err != nil {
 		return nil, err
 	}
-	counted := meter.Wrap(limit.Wrap(st, a.Limit), a.Observe)
+	counted := &reads{limit.Wrap(st, a.Limit), a.Read}
 	if store.RepeatsItself(st) {
 		return counted, nil
 	}
 	policy := retry.DefaultPolicy()
 	policy.Notify, policy.Back = a.Retry, a.Back
 	return retry.Wrap(counted, policy), nil
+}
+
+// reads is a decorator that reports reads, each attempt of one.
+type reads struct {
+	store.Store
+	begin func(ctx context.Context) (end func(pack string, n int))
+}
+
+// Inner returns the store that is decorated.
+func (r *reads) Inner() store.Store { return r.Store }
+
+// Get passes on to the inner store.
+func (r *reads) Get(ctx context.Context, name store.Name, off int64, p []byte) error {
+	end, pack, n := r.begin(ctx), "", len(p)
+	err := r.Store.Get(ctx, name, off, p)
+	if name.Kind == store.Pack {
+		pack = name.ID
+	}
+	if err != nil {
+		n = 0
+	}
+	end(pack, n)
+	return err
 }

@@ -22,10 +22,10 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/limit"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
-	"github.com/tidemark-backup/tidemark/internal/store/meter"
 	"github.com/tidemark-backup/tidemark/internal/store/retry"
 	"github.com/tidemark-backup/tidemark/internal/store/s3"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
+	"github.com/tidemark-backup/tidemark/internal/test/meter"
 	"github.com/tidemark-backup/tidemark/internal/test/s3test"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/store/local"
-	"github.com/tidemark-backup/tidemark/internal/store/meter"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
+	"github.com/tidemark-backup/tidemark/internal/test/meter"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/tidemark-backup/tidemark/internal/store/meter"
+	"github.com/tidemark-backup/tidemark/internal/test/meter"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 

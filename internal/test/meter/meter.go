@@ -1,5 +1,5 @@
-// Package meter reports each operation on a store to an observer: for the session report, and for tests that count
-// operations. It changes nothing.
+// Package meter is a decorator for tests that reports each operation on a store to an observer, for one that counts. It
+// changes nothing.
 package meter
 
 import (

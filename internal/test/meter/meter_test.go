@@ -7,7 +7,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
-	"github.com/tidemark-backup/tidemark/internal/store/meter"
+	"github.com/tidemark-backup/tidemark/internal/test/meter"
 	"github.com/tidemark-backup/tidemark/internal/test/storetest"
 )
 
