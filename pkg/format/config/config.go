@@ -8,6 +8,7 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -110,21 +111,8 @@ func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 func Encode(c *Config, keys *seal.Keys) []byte {
 	p := append(make([]byte, 0, 128), magic...)
 	p = wire.AppendUint32(p, Version)
-	f := wire.NewFields(p)
-	f.Bytes(tagID, c.ID[:])
-	f.Int(tagCreated, c.Created)
-	f.Record(tagChunker, func(f *wire.Fields) {
-		f.Uint(tagAlgorithm, uint64(c.Chunker.Algorithm))
-		f.Uint(tagMin, uint64(c.Chunker.Min))
-		f.Uint(tagAvg, uint64(c.Chunker.Avg))
-		f.Uint(tagMax, uint64(c.Chunker.Max))
-	})
-	var features []byte
-	for _, feature := range c.Features {
-		features = wire.AppendUvarint(features, uint64(feature))
-	}
-	f.Bytes(tagFeatures, features)
-	f.Uint(tagEpoch, uint64(c.Epoch))
+	one, f := *c, wire.NewFields(p)
+	one.fields(f)
 	p = f.Finish()
 	mac := keys.ConfigMAC(p)
 	return append(p, mac[:]...)
@@ -138,7 +126,7 @@ func Decode(p []byte) (c *Config, mac [macSize]byte, err error) {
 		return nil, mac, fmt.Errorf("read config: %w", err)
 	}
 	c = &Config{Version: version}
-	if err := wire.DecodeFields(body, c.field); err != nil {
+	if err := wire.ReadFields(body, c.fields); err != nil {
 		return nil, mac, fmt.Errorf("read config: %w", err)
 	}
 	if err := c.check(); err != nil {
@@ -184,40 +172,27 @@ func split(p []byte) (body []byte, version uint32, err error) {
 	return body, version, r.Done()
 }
 
-func (c *Config) field(tag uint64, value *wire.Reader) bool {
-	switch tag {
-	case tagID:
-		copy(c.ID[:], value.Take(len(c.ID)))
-	case tagCreated:
-		c.Created = value.Varint()
-	case tagChunker:
-		value.FailWith(wire.DecodeFields(value.Rest(), c.Chunker.field))
-	case tagFeatures:
-		for value.Len() > 0 {
-			c.Features = append(c.Features, Feature(value.UvarintMax(1<<32-1)))
+// fields writes or reads c.
+func (c *Config) fields(f *wire.Fields) {
+	f.Array(tagID, c.ID[:])
+	c.Created = f.Int(tagCreated, c.Created)
+	f.Record(tagChunker, func(f *wire.Fields) {
+		ch := &c.Chunker
+		ch.Algorithm = uint8(f.UintMax(tagAlgorithm, uint64(ch.Algorithm), math.MaxUint8))
+		ch.Min = uint32(f.UintMax(tagMin, uint64(ch.Min), MaxChunk))
+		ch.Avg = uint32(f.UintMax(tagAvg, uint64(ch.Avg), MaxChunk))
+		ch.Max = uint32(f.UintMax(tagMax, uint64(ch.Max), MaxChunk))
+	})
+	var features []byte
+	for _, feature := range c.Features {
+		features = wire.AppendUvarint(features, uint64(feature))
+	}
+	f.Value(tagFeatures, features, func(r *wire.Reader) {
+		for r.Len() > 0 {
+			c.Features = append(c.Features, Feature(r.UvarintMax(math.MaxUint32)))
 		}
-	case tagEpoch:
-		c.Epoch = uint32(value.UvarintMax(1<<32 - 1))
-	default:
-		return false
-	}
-	return true
-}
-
-func (c *Chunker) field(tag uint64, value *wire.Reader) bool {
-	switch tag {
-	case tagAlgorithm:
-		c.Algorithm = uint8(value.UvarintMax(1<<8 - 1))
-	case tagMin:
-		c.Min = uint32(value.UvarintMax(MaxChunk))
-	case tagAvg:
-		c.Avg = uint32(value.UvarintMax(MaxChunk))
-	case tagMax:
-		c.Max = uint32(value.UvarintMax(MaxChunk))
-	default:
-		return false
-	}
-	return true
+	})
+	c.Epoch = uint32(f.UintMax(tagEpoch, uint64(c.Epoch), math.MaxUint32))
 }
 
 // check rejects values that no program writes, and what only a newer one does.

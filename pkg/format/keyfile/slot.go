@@ -5,6 +5,7 @@ package keyfile
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/seal"
@@ -146,15 +147,21 @@ func (s *Slot) appendAuthenticated(p []byte) []byte {
 	p = append(p, magic...)
 	p = append(p, Version, byte(s.Method))
 	p = wire.AppendUint16(p, 0)
-	f := wire.NewFields(p)
-	f.Uint(tagTime, uint64(s.Params.Time))
-	f.Uint(tagMemory, uint64(s.Params.MemoryKiB))
-	f.Uint(tagThreads, uint64(s.Params.Threads))
-	f.Bytes(tagSalt, s.Salt[:])
-	f.String(tagLabel, s.Label)
-	f.Uint(tagEpoch, uint64(s.Epoch))
-	f.Int(tagCreated, s.Created)
+	one, f := *s, wire.NewFields(p)
+	one.authenticated(f)
 	return f.Finish()
+}
+
+// authenticated writes or reads the fields in front of the commitment. It reports whether there was a salt.
+func (s *Slot) authenticated(f *wire.Fields) (salt bool) {
+	s.Params.Time = uint32(f.UintMax(tagTime, uint64(s.Params.Time), MaxTime))
+	s.Params.MemoryKiB = uint32(f.UintMax(tagMemory, uint64(s.Params.MemoryKiB), MaxMemoryKiB))
+	s.Params.Threads = uint8(f.UintMax(tagThreads, uint64(s.Params.Threads), math.MaxUint8))
+	salt = f.Array(tagSalt, s.Salt[:])
+	s.Label = f.String(tagLabel, s.Label)
+	s.Epoch = uint32(f.UintMax(tagEpoch, uint64(s.Epoch), math.MaxUint32))
+	s.Created = f.Int(tagCreated, s.Created)
+	return salt
 }
 
 // Decode reads a stored slot. Its error wraps format.ErrCorrupt, or format.ErrUnsupported for a slot of a newer
@@ -175,31 +182,11 @@ func (s *Slot) decode(p []byte) error {
 	if err != nil {
 		return err
 	}
-	var haveSalt, haveCommitment, haveWrapped bool
-	err = wire.DecodeFields(body, func(tag uint64, value *wire.Reader) bool {
-		switch tag {
-		case tagTime:
-			s.Params.Time = uint32(value.UvarintMax(MaxTime))
-		case tagMemory:
-			s.Params.MemoryKiB = uint32(value.UvarintMax(MaxMemoryKiB))
-		case tagThreads:
-			s.Params.Threads = uint8(value.UvarintMax(1<<8 - 1))
-		case tagSalt:
-			haveSalt = copy(s.Salt[:], value.Take(SaltSize)) > 0
-		case tagLabel:
-			s.Label = value.Text()
-		case tagEpoch:
-			s.Epoch = uint32(value.UvarintMax(1<<32 - 1))
-		case tagCreated:
-			s.Created = value.Varint()
-		case tagCommitment:
-			haveCommitment = copy(s.commitment[:], value.Take(commitmentSize)) > 0
-		case tagWrapped:
-			haveWrapped = copy(s.wrapped[:], value.Take(wrappedSize)) > 0
-		default:
-			return false
-		}
-		return true
+	whole := false
+	err = wire.ReadFields(body, func(f *wire.Fields) {
+		salt := s.authenticated(f)
+		commitment := f.Array(tagCommitment, s.commitment[:])
+		whole = f.Array(tagWrapped, s.wrapped[:]) && commitment && salt
 	})
 	if err != nil {
 		return err
@@ -207,7 +194,7 @@ func (s *Slot) decode(p []byte) error {
 	if s.Epoch != 0 {
 		return fmt.Errorf("key epoch %d: %w", s.Epoch, format.ErrUnsupported)
 	}
-	if !haveSalt || !haveCommitment || !haveWrapped {
+	if !whole {
 		return fmt.Errorf("a field is missing: %w", format.ErrCorrupt)
 	}
 	if len(s.Label) > MaxLabel {

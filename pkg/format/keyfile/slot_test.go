@@ -112,12 +112,12 @@ func TestUnwrapFollowsSpec(t *testing.T) {
 		values := map[uint64][]byte{}
 		var aad []byte
 		aad = append(aad, stored[:12]...)
-		require.NoError(t, wire.DecodeFields(stored[12:len(stored)-32], func(tag uint64, v *wire.Reader) bool {
-			values[tag] = v.Rest()
-			if tag <= 10 {
-				aad = wire.AppendBytes(wire.AppendUvarint(aad, tag), values[tag])
+		require.NoError(t, wire.ReadFields(stored[12:len(stored)-32], func(f *wire.Fields) {
+			for tag := range uint64(14) {
+				if values[tag] = f.Bytes(tag, nil); tag <= 10 && values[tag] != nil {
+					aad = wire.AppendBytes(wire.AppendUvarint(aad, tag), values[tag])
+				}
 			}
-			return true
 		}))
 		stretched := c.secret
 		if stored[9] == 1 {

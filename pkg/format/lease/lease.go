@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -107,52 +106,28 @@ const (
 
 // Encode returns the content of a lease object. Acknowledged may be in any order and repeat.
 func Encode(l *Lease) []byte {
-	f := wire.NewFields(nil)
-	f.Bytes(tagID, l.ID[:])
-	f.String(tagHost, l.Host)
-	f.Uint(tagPID, uint64(l.PID))
-	f.Int(tagStarted, l.Started)
-	f.Int(tagHeartbeat, l.Heartbeat)
-	acknowledged := slices.Clone(l.Acknowledged)
-	slices.SortFunc(acknowledged, format.ID.Compare)
-	f.IDs(tagAcknowledged, slices.Compact(acknowledged))
-	f.String(tagTask, l.Task)
-	f.Uint(tagRenewal, uint64(l.Renewal))
+	one, f := *l, wire.NewFields(nil)
+	one.fields(f)
 	return f.Finish()
+}
+
+// fields writes or reads l.
+func (l *Lease) fields(f *wire.Fields) {
+	f.Array(tagID, l.ID[:])
+	l.Host = f.String(tagHost, l.Host)
+	l.PID = uint32(f.UintMax(tagPID, uint64(l.PID), math.MaxUint32))
+	l.Started = f.Int(tagStarted, l.Started)
+	l.Heartbeat = f.Int(tagHeartbeat, l.Heartbeat)
+	l.Acknowledged = f.Set(tagAcknowledged, l.Acknowledged, "marks")
+	l.Task = f.String(tagTask, l.Task)
+	l.Renewal = uint32(f.UintMax(tagRenewal, uint64(l.Renewal), math.MaxUint32))
 }
 
 // Decode reads the content of a lease object. Its error wraps format.ErrCorrupt, or format.ErrUnsupported if the lease
 // needs a newer program.
 func Decode(p []byte) (*Lease, error) {
 	l := &Lease{}
-	err := wire.DecodeFields(p, func(tag uint64, value *wire.Reader) bool {
-		switch tag {
-		case tagID:
-			copy(l.ID[:], value.Take(len(l.ID)))
-		case tagHost:
-			l.Host = value.Text()
-		case tagPID:
-			l.PID = uint32(value.UvarintMax(1<<32 - 1))
-		case tagStarted:
-			l.Started = value.Varint()
-		case tagHeartbeat:
-			l.Heartbeat = value.Varint()
-		case tagAcknowledged:
-			l.Acknowledged = value.IDs()
-			for i := 1; i < len(l.Acknowledged); i++ {
-				if l.Acknowledged[i-1].Compare(l.Acknowledged[i]) >= 0 {
-					value.Fail("marks do not ascend")
-				}
-			}
-		case tagTask:
-			l.Task = value.Text()
-		case tagRenewal:
-			l.Renewal = uint32(value.UvarintMax(1<<32 - 1))
-		default:
-			return false
-		}
-		return true
-	})
+	err := wire.ReadFields(p, l.fields)
 	if err == nil && l.ID == (ID{}) {
 		err = fmt.Errorf("it has no id: %w", format.ErrCorrupt)
 	}

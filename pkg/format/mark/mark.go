@@ -5,7 +5,7 @@ package mark
 
 import (
 	"fmt"
-	"slices"
+	"math"
 
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/wire"
@@ -44,72 +44,36 @@ const (
 
 // Encode returns the content of a mark object. Packs and snapshots may be in any order and repeat.
 func Encode(m *Mark) []byte {
-	f := wire.NewFields(nil)
-	f.IDs(tagPacks, sorted(m.Packs))
-	f.Int(tagCreated, m.Created)
-	f.Uint(tagRule, rule)
-	f.IDs(tagChecked, sorted(m.Checked))
-	f.String(tagHost, m.Host)
-	if m.Damaged {
-		f.Uint(tagDamaged, 1)
-	}
-	if len(m.Forgotten) > 0 {
-		f.IDs(tagForgotten, sorted(m.Forgotten))
-	}
-	if len(m.Contents) > 0 {
-		var contents []string
-		for _, id := range sorted(m.Forgotten) {
-			contents = append(contents, string(m.Contents[id]))
-		}
-		f.Strings(tagContents, contents)
-	}
+	one, f := *m, wire.NewFields(nil)
+	one.fields(f)
 	return f.Finish()
 }
 
-func sorted(ids []format.ID) []format.ID {
-	ids = slices.Clone(ids)
-	slices.SortFunc(ids, format.ID.Compare)
-	return slices.Compact(ids)
+// fields writes or reads m, and returns the rule.
+func (m *Mark) fields(f *wire.Fields) (as uint64) {
+	m.Packs = f.Set(tagPacks, m.Packs, "ids")
+	m.Created = f.Int(tagCreated, m.Created)
+	as = f.Uint(tagRule, rule)
+	m.Checked = f.Set(tagChecked, m.Checked, "ids")
+	m.Host = f.String(tagHost, m.Host)
+	m.Damaged = f.Flag(tagDamaged, m.Damaged, math.MaxUint64)
+	m.Forgotten = f.Set(tagForgotten, m.Forgotten, "ids")
+	var contents []byte
+	for i := 0; len(m.Contents) > 0 && i < len(m.Forgotten); i++ {
+		contents = wire.AppendBytes(contents, m.Contents[m.Forgotten[i]])
+	}
+	f.Value(tagContents, contents, m.readContents)
+	return as
 }
 
-// Decode reads the content of a mark object. Its error wraps format.ErrCorrupt, or format.ErrUnsupported if the mark
-// asks for what only a newer program does.
-func Decode(p []byte) (*Mark, error) {
-	m := &Mark{}
-	unknownRule := false
-	var contents []string
-	err := wire.DecodeFields(p, func(tag uint64, value *wire.Reader) bool {
-		switch tag {
-		case tagPacks:
-			m.Packs = ascending(value)
-		case tagCreated:
-			m.Created = value.Varint()
-		case tagRule:
-			unknownRule = value.Uvarint() > rule
-		case tagChecked:
-			m.Checked = ascending(value)
-		case tagHost:
-			m.Host = value.Text()
-		case tagDamaged:
-			m.Damaged = value.Uvarint() != 0
-		case tagForgotten:
-			m.Forgotten = ascending(value)
-		case tagContents:
-			if contents = value.Strings(); len(contents) != len(m.Forgotten) {
-				value.Fail("contents are not those of the forgotten")
-			}
-		default:
-			return false
-		}
-		return true
-	})
-	if err == nil && unknownRule {
-		err = fmt.Errorf("its rule is newer: %w", format.ErrUnsupported)
+// readContents reads the contents, which are in the order of Forgotten; an unknown one is empty.
+func (m *Mark) readContents(value *wire.Reader) {
+	all := value.Strings()
+	if len(all) != len(m.Forgotten) {
+		value.Fail("contents are not those of the forgotten")
+		return
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read mark: %w", err)
-	}
-	for i, content := range contents {
+	for i, content := range all {
 		if content == "" {
 			continue
 		}
@@ -118,15 +82,18 @@ func Decode(p []byte) (*Mark, error) {
 		}
 		m.Contents[m.Forgotten[i]] = []byte(content)
 	}
-	return m, nil
 }
 
-func ascending(value *wire.Reader) []format.ID {
-	ids := value.IDs()
-	for i := 1; i < len(ids); i++ {
-		if ids[i-1].Compare(ids[i]) >= 0 {
-			value.Fail("ids do not ascend")
-		}
+// Decode reads the content of a mark object. Its error wraps format.ErrCorrupt, or format.ErrUnsupported if the mark
+// asks for what only a newer program does.
+func Decode(p []byte) (*Mark, error) {
+	m, as := &Mark{}, uint64(0)
+	err := wire.ReadFields(p, func(f *wire.Fields) { as = m.fields(f) })
+	if err == nil && as > rule {
+		err = fmt.Errorf("its rule is newer: %w", format.ErrUnsupported)
 	}
-	return ids
+	if err != nil {
+		return nil, fmt.Errorf("read mark: %w", err)
+	}
+	return m, nil
 }

@@ -78,12 +78,12 @@ func TestMarkIsSorted(t *testing.T) {
 
 // TestEmptyMarkIsUnderstoodOrRefused: also a mark that lists nothing asks for the duties.
 func TestEmptyMarkIsUnderstoodOrRefused(t *testing.T) {
-	err := wire.DecodeFields(Encode(&Mark{}), func(tag uint64, value *wire.Reader) bool {
-		if tag == tagRule {
-			return false
+	err := wire.ReadFields(Encode(&Mark{}), func(f *wire.Fields) {
+		for tag := range uint64(tagContents + 1) {
+			if tag != tagRule {
+				f.Bytes(tag, nil)
+			}
 		}
-		value.Rest()
-		return true
 	})
 	require.ErrorIs(t, err, format.ErrUnsupported)
 }

@@ -66,11 +66,9 @@ func (h *Held) numbers() []*uint64 {
 }
 
 func appendHeld(all []Held) (p []byte) {
-	for i := range all {
+	for _, h := range all {
 		f := wire.NewFields(nil)
-		for n, number := range all[i].numbers() {
-			f.Uint(numberTag(n), *number)
-		}
+		numberFields(h.numbers())(f)
 		p = wire.AppendBytes(p, f.Finish())
 	}
 	return p
@@ -79,7 +77,7 @@ func appendHeld(all []Held) (p []byte) {
 func readHeld(r *wire.Reader) (all []Held) {
 	for r.Len() > 0 {
 		var h Held
-		r.FailWith(decodeNumbers(r.Bytes(), h.numbers()))
+		r.FailWith(wire.ReadFields(r.Bytes(), numberFields(h.numbers())))
 		all = append(all, h)
 	}
 	return all

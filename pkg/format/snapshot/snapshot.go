@@ -6,6 +6,7 @@ package snapshot
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -85,38 +86,8 @@ const maxNsec = 999_999_999
 
 // Encode returns the content of a snapshot object. Equal snapshots have equal encodings.
 func Encode(s *Snapshot) []byte {
-	f := wire.NewFields(nil)
-	f.Bytes(tagTime, appendTime(s.Time))
-	f.Bytes(tagStart, appendTime(s.Start))
-	f.Bytes(tagEnd, appendTime(s.End))
-	f.ID(tagTree, s.Tree)
-	f.String(tagHost, s.Host)
-	f.String(tagUser, s.User)
-	f.Uint(tagUID, uint64(s.UID))
-	f.Uint(tagGID, uint64(s.GID))
-	f.String(tagSystem, s.System)
-	f.String(tagProgram, s.Program)
-	f.Strings(tagSources, s.Sources)
-	f.Strings(tagTags, s.Tags)
-	f.ID(tagParent, s.Parent)
-	f.ID(tagShape, s.Shape)
-	f.Strings(tagRules, s.Rules)
-	f.Bytes(tagUsers, appendNames(s.Users))
-	f.Bytes(tagGroups, appendNames(s.Groups))
-	f.Record(tagStats, s.Stats.encode)
-	f.ID(tagOriginal, s.Original)
-	f.String(tagDescription, s.Description)
-	f.IDs(tagAcknowledged, s.Acknowledged)
-	if s.Renewed != (tree.Time{}) {
-		f.Bytes(tagRenewed, appendTime(s.Renewed))
-	}
-	if s.Partial {
-		f.Uint(tagPartial, 1)
-	}
-	f.Bytes(tagHeld, appendHeld(s.Held))
-	f.String(tagJob, s.Job)
-	f.String(tagSetup, s.Setup)
-	f.Strings(tagDomain, s.Domain)
+	one, f := *s, wire.NewFields(nil)
+	one.fields(f)
 	return f.Finish()
 }
 
@@ -124,7 +95,7 @@ func Encode(s *Snapshot) []byte {
 // snapshot needs a newer program.
 func Decode(p []byte) (*Snapshot, error) {
 	s := &Snapshot{}
-	if err := wire.DecodeFields(p, s.field); err != nil {
+	if err := wire.ReadFields(p, s.fields); err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
 	if s.Tree.IsZero() {
@@ -137,74 +108,44 @@ func Decode(p []byte) (*Snapshot, error) {
 	return s, nil
 }
 
-func (s *Snapshot) field(tag uint64, value *wire.Reader) bool {
-	switch tag {
-	case tagTime:
-		s.Time = readTime(value)
-	case tagStart:
-		s.Start = readTime(value)
-	case tagEnd:
-		s.End = readTime(value)
-	case tagRenewed:
-		s.Renewed = readTime(value)
-	case tagTree:
-		s.Tree = value.ID()
-	case tagSources:
-		s.Sources = value.Strings()
-	case tagTags:
-		s.Tags = value.Strings()
-	case tagDomain:
-		s.Domain = value.Strings()
-	case tagParent:
-		s.Parent = value.ID()
-	case tagShape:
-		s.Shape = value.ID()
-	case tagRules:
-		s.Rules = value.Strings()
-	case tagUsers:
-		s.Users = readNames(value)
-	case tagGroups:
-		s.Groups = readNames(value)
-	case tagStats:
-		value.FailWith(wire.DecodeFields(value.Rest(), s.Stats.field))
-	case tagOriginal:
-		s.Original = value.ID()
-	case tagAcknowledged:
-		s.Acknowledged = value.IDs()
-	case tagHeld:
-		s.Held = readHeld(value)
-	default:
-		return s.scalar(tag, value)
-	}
-	return true
+// fields writes or reads s.
+func (s *Snapshot) fields(f *wire.Fields) {
+	timeField(f, tagTime, &s.Time)
+	timeField(f, tagStart, &s.Start)
+	timeField(f, tagEnd, &s.End)
+	s.Tree = f.ID(tagTree, s.Tree)
+	s.Host = f.String(tagHost, s.Host)
+	s.User = f.String(tagUser, s.User)
+	s.UID = uint32(f.UintMax(tagUID, uint64(s.UID), math.MaxUint32))
+	s.GID = uint32(f.UintMax(tagGID, uint64(s.GID), math.MaxUint32))
+	s.System = f.String(tagSystem, s.System)
+	s.Program = f.String(tagProgram, s.Program)
+	s.Sources = f.Strings(tagSources, s.Sources)
+	s.Tags = f.Strings(tagTags, s.Tags)
+	s.Parent = f.ID(tagParent, s.Parent)
+	s.Shape = f.ID(tagShape, s.Shape)
+	s.Rules = f.Strings(tagRules, s.Rules)
+	f.Value(tagUsers, appendNames(s.Users), func(r *wire.Reader) { s.Users = readNames(r) })
+	f.Value(tagGroups, appendNames(s.Groups), func(r *wire.Reader) { s.Groups = readNames(r) })
+	f.Record(tagStats, s.Stats.fields)
+	s.Original = f.ID(tagOriginal, s.Original)
+	s.Description = f.String(tagDescription, s.Description)
+	s.Acknowledged = f.IDs(tagAcknowledged, s.Acknowledged)
+	timeField(f, tagRenewed, &s.Renewed)
+	s.Partial = f.Flag(tagPartial, s.Partial, 1)
+	f.Value(tagHeld, appendHeld(s.Held), func(r *wire.Reader) { s.Held = readHeld(r) })
+	s.Job = f.String(tagJob, s.Job)
+	s.Setup = f.String(tagSetup, s.Setup)
+	s.Domain = f.Strings(tagDomain, s.Domain)
 }
 
-func (s *Snapshot) scalar(tag uint64, value *wire.Reader) bool {
-	switch tag {
-	case tagHost:
-		s.Host = value.Text()
-	case tagUser:
-		s.User = value.Text()
-	case tagUID:
-		s.UID = uint32(value.UvarintMax(1<<32 - 1))
-	case tagGID:
-		s.GID = uint32(value.UvarintMax(1<<32 - 1))
-	case tagSystem:
-		s.System = value.Text()
-	case tagProgram:
-		s.Program = value.Text()
-	case tagDescription:
-		s.Description = value.Text()
-	case tagJob:
-		s.Job = value.Text()
-	case tagSetup:
-		s.Setup = value.Text()
-	case tagPartial:
-		s.Partial = value.UvarintMax(1) == 1
-	default:
-		return false
+// timeField is the field of a time. Only one that may be unknown is left out if it is zero.
+func timeField(f *wire.Fields, tag uint64, t *tree.Time) {
+	var p []byte
+	if tag != tagRenewed || *t != (tree.Time{}) {
+		p = appendTime(*t)
 	}
-	return true
+	f.Value(tag, p, func(r *wire.Reader) { *t = readTime(r) })
 }
 
 func appendTime(t tree.Time) []byte {

@@ -130,36 +130,20 @@ func (s *Stats) group(tag uint64) []*uint64 {
 
 func (c *Compared) numbers() []*uint64 { return []*uint64{&c.New, &c.Changed, &c.Unmodified} }
 
-func (s *Stats) encode(f *wire.Fields) {
+// fields writes or reads s.
+func (s *Stats) fields(f *wire.Fields) {
 	for tag := uint64(tagContent); tag <= tagBlobs; tag += 2 {
-		f.Record(tag, func(f *wire.Fields) {
-			for i, n := range s.group(tag) {
-				f.Uint(numberTag(i), *n)
-			}
-		})
+		f.Record(tag, numberFields(s.group(tag)))
 	}
 }
 
-func (s *Stats) field(tag uint64, value *wire.Reader) bool {
-	numbers := s.group(tag)
-	if numbers == nil {
-		return false
-	}
-	value.FailWith(decodeNumbers(value.Rest(), numbers))
-	return true
-}
-
-// decodeNumbers reads a record of numbers with the tags of numberTag.
-func decodeNumbers(p []byte, numbers []*uint64) error {
-	return wire.DecodeFields(p, func(tag uint64, value *wire.Reader) bool {
+// numberFields are the fields of a record of numbers, with the tags of numberTag.
+func numberFields(numbers []*uint64) func(*wire.Fields) {
+	return func(f *wire.Fields) {
 		for i, n := range numbers {
-			if numberTag(i) == tag {
-				*n = value.Uvarint()
-				return true
-			}
+			*n = f.Uint(numberTag(i), *n)
 		}
-		return false
-	})
+	}
 }
 
 // numberTag returns the tag of the i-th number of a group. All are even: a reader may skip what it does not know.

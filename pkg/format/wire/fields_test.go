@@ -18,72 +18,65 @@ type record struct {
 	b     []byte
 	s     string
 	list  []string
+	flag  bool
+	set   []format.ID
 	id    format.ID
 	ids   []format.ID
 	inner uint64
 }
 
 func (r *record) encode(dst []byte) []byte {
-	f := wire.NewFields(dst)
-	f.Uint(0, r.u)
-	f.Int(1, r.i)
-	f.Bytes(2, r.b)
-	f.String(4, r.s)
-	f.Strings(5, r.list)
-	f.ID(300, r.id)
-	f.IDs(302, r.ids)
-	f.Record(math.MaxUint64, func(f *wire.Fields) { f.Uint(1, r.inner) })
+	one, f := *r, wire.NewFields(dst)
+	one.fields(f)
 	return f.Finish()
 }
 
-func (r *record) field(tag uint64, v *wire.Reader) bool {
-	switch tag {
-	case 0:
-		r.u = v.Uvarint()
-	case 1:
-		r.i = v.Varint()
-	case 2:
-		r.b = v.Rest()
-	case 4:
-		r.s = v.Text()
-	case 5:
-		r.list = v.Strings()
-	case 300:
-		r.id = v.ID()
-	case 302:
-		r.ids = v.IDs()
-	case math.MaxUint64:
-		v.FailWith(wire.DecodeFields(v.Rest(), func(tag uint64, v *wire.Reader) bool {
-			if tag != 1 {
-				return false
-			}
-			r.inner = v.Uvarint()
-			return true
-		}))
-	default:
-		return false
-	}
-	return true
+func (r *record) fields(f *wire.Fields) {
+	r.u = f.Uint(0, r.u)
+	r.i = f.Int(1, r.i)
+	r.b = f.Bytes(2, r.b)
+	r.s = f.String(4, r.s)
+	r.list = f.Strings(5, r.list)
+	r.flag = f.Flag(9, r.flag, 1)
+	r.set = f.Set(11, r.set, "ids")
+	r.id = f.ID(300, r.id)
+	r.ids = f.IDs(302, r.ids)
+	f.Record(math.MaxUint64, func(f *wire.Fields) { r.inner = f.Uint(1, r.inner) })
 }
 
 var full = record{
-	u: 1 << 63, i: -5, b: []byte{0, 1}, s: "tide\x00mark", list: []string{"", "a", "bc"},
-	id: format.ID{1}, ids: []format.ID{{2}, {}, {3}}, inner: 7,
+	u: 1 << 63, i: -5, b: []byte{0, 1}, s: "tide\x00mark", list: []string{"", "a", "bc"}, flag: true,
+	set: []format.ID{{1}, {9}},
+	id:  format.ID{1}, ids: []format.ID{{2}, {}, {3}}, inner: 7,
 }
 
 func TestFieldsRoundTrip(t *testing.T) {
 	p := full.encode([]byte("head"))
 	require.Equal(t, "head", string(p[:4]))
 	var got record
-	require.NoError(t, wire.DecodeFields(p[4:], got.field))
+	require.NoError(t, wire.ReadFields(p[4:], got.fields))
 	require.Equal(t, full, got)
+}
+
+// TestSetsHaveOneEncoding: whatever their order, and without repetitions.
+func TestSetsHaveOneEncoding(t *testing.T) {
+	ids := []format.ID{{2}, {1}, {2}}
+	f := wire.NewFields(nil)
+	require.Equal(t, []format.ID{{1}, {2}}, f.Set(1, ids, "ids"))
+	require.Equal(t, []format.ID{{2}, {1}, {2}}, ids, "those of the caller stay as they are")
+	var array [3]byte
+	require.NoError(t, wire.ReadFields([]byte{4, 3, 'a', 'b', 'c'}, func(f *wire.Fields) {
+		require.False(t, f.Array(2, array[:]))
+		require.True(t, f.Array(4, array[:]))
+	}))
+	require.Equal(t, "abc", string(array[:]))
 }
 
 // TestZeroIsAbsent: zero values take no bytes, and an empty record is the zero value.
 func TestZeroIsAbsent(t *testing.T) {
 	var zero, got record
 	require.Empty(t, zero.encode(nil))
-	require.NoError(t, wire.DecodeFields(nil, got.field))
+	require.NoError(t, wire.ReadFields(nil, got.fields))
 	require.Equal(t, zero, got)
 	f := wire.NewFields(nil)
 	f.Bytes(2, []byte{})
@@ -98,7 +91,7 @@ func TestTagsMustAscend(t *testing.T) {
 	}
 }
 
-func TestDecodeFieldsRefuses(t *testing.T) {
+func TestReadFieldsRefuses(t *testing.T) {
 	field := func(p []byte, tag uint64, value ...byte) []byte {
 		return wire.AppendBytes(wire.AppendUvarint(p, tag), value)
 	}
@@ -115,6 +108,8 @@ func TestDecodeFieldsRefuses(t *testing.T) {
 		"tags descend":                {field(field(nil, 4, 'a'), 2, 2), format.ErrCorrupt},
 		"unknown tags descend":        {field(field(nil, 8, 'a'), 6, 2), format.ErrCorrupt},
 		"value too long":              {field(nil, 1, 2, 2), format.ErrCorrupt},
+		"flag too large":              {field(nil, 9, 2), format.ErrCorrupt},
+		"set descends":                {field(nil, 11, make([]byte, 2*format.IDSize)...), format.ErrCorrupt},
 		"value empty":                 {field(nil, 1), format.ErrCorrupt},
 		"value cut off":               {field(nil, 4, 'a', 'b')[:3], format.ErrCorrupt},
 		"length missing":              {[]byte{4}, format.ErrCorrupt},
@@ -122,7 +117,7 @@ func TestDecodeFieldsRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var r record
-			err := wire.DecodeFields(c.input, r.field)
+			err := wire.ReadFields(c.input, r.fields)
 			if c.want == nil {
 				require.NoError(t, err)
 				return
@@ -132,18 +127,18 @@ func TestDecodeFieldsRefuses(t *testing.T) {
 	}
 }
 
-func FuzzDecodeFields(f *testing.F) {
+func FuzzReadFields(f *testing.F) {
 	f.Add(full.encode(nil))
 	f.Add([]byte{})
 	f.Add([]byte{6, 1, 0, 7, 0})
 	f.Fuzz(func(t *testing.T, p []byte) {
 		var first record
-		if err := wire.DecodeFields(p, first.field); err != nil {
+		if err := wire.ReadFields(p, first.fields); err != nil {
 			require.True(t, errors.Is(err, format.ErrCorrupt) != errors.Is(err, format.ErrUnsupported), "%v", err)
 			return
 		}
 		var second record
-		require.NoError(t, wire.DecodeFields(first.encode(nil), second.field))
+		require.NoError(t, wire.ReadFields(first.encode(nil), second.fields))
 		require.Equal(t, first.encode(nil), second.encode(nil))
 	})
 }

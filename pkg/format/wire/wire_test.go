@@ -186,7 +186,7 @@ func TestHostileLengths(t *testing.T) {
 			r := wire.NewReader(p)
 			_ = r.String()
 			_ = wire.NewReader(p).Strings()
-			_ = wire.DecodeFields(append([]byte{2}, p...), func(uint64, *wire.Reader) bool { return true })
+			_ = wire.ReadFields(append([]byte{2}, p...), func(f *wire.Fields) { f.Bytes(2, nil) })
 		}), uint64(64<<10))
 	}
 }
