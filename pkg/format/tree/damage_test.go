@@ -33,16 +33,16 @@ func samples(t testing.TB) (pages [][]byte) {
 	b := NewBuilder(s.emit)
 	for i, name := range []string{"a", "ab", "b"} {
 		b.last = append(b.last[:0], name...)
-		require.NoError(t, b.addRef(1, randomID(rng), uint64(i+1)))
+		require.NoError(t, b.pages.add(1, randomID(rng), [2]uint64{uint64(i + 1)}))
 	}
-	pages = append(pages, bytes.Clone(b.branch(1).finish(kindTree, 1)))
+	pages = append(pages, bytes.Clone(b.pages.at(1).finish(kindTree, 1)))
 	lists := NewContentBuilder(s.emit)
 	for range 5 {
 		require.NoError(t, lists.add(randomChunk(rng)))
 	}
-	pages = append(pages, bytes.Clone(lists.level(0).finish(kindList, 0)))
-	require.NoError(t, lists.flush(0))
-	return append(pages, bytes.Clone(lists.level(1).finish(kindList, 1)))
+	pages = append(pages, bytes.Clone(lists.pages.at(0).finish(kindList, 0)))
+	require.NoError(t, lists.pages.flush(0))
+	return append(pages, bytes.Clone(lists.pages.at(1).finish(kindList, 1)))
 }
 
 // decodeAny decodes a page of either kind and encodes it again, as far as it is a leaf.
@@ -71,15 +71,16 @@ func decodeAny(p []byte) (again []byte, err error) {
 		return p, nil
 	}
 	var l leaf
-	l.reset()
+	var out page
+	out.reset()
 	last := []byte(nil)
 	for i := range pg.Nodes {
-		if err := l.add(&pg.Nodes[i], last); err != nil {
+		if err := l.add(&out, &pg.Nodes[i], last); err != nil {
 			return nil, errors.Join(err, errors.New("decoded and not encodable"))
 		}
 		last = []byte(pg.Nodes[i].Name)
 	}
-	return l.finish(kindTree, 0), nil
+	return out.finish(kindTree, 0), nil
 }
 
 func TestTruncated(t *testing.T) {
@@ -207,9 +208,9 @@ func TestWalkRefuses(t *testing.T) {
 		b := NewBuilder(s.emit)
 		for _, r := range refs {
 			b.last = append(b.last[:0], r.Last...)
-			require.NoError(t, b.addRef(1, r.ID, r.Nodes))
+			require.NoError(t, b.pages.add(1, r.ID, [2]uint64{r.Nodes}))
 		}
-		id, err := s.emit(b.branch(1).finish(kindTree, level))
+		id, err := s.emit(b.pages.at(1).finish(kindTree, level))
 		require.NoError(t, err)
 		return id
 	}

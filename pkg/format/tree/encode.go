@@ -11,32 +11,25 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/wire"
 )
 
-// leaf writes the nodes of one page, each relative to the previous one.
+// leaf writes the nodes of a page, each relative to the previous one.
 type leaf struct {
-	page
 	state     rowState
 	xattrs    []byte // encoding of the extended attributes that were last written in full on the page
 	newXattrs []byte // scratch: that of the node being added
 }
 
-func (l *leaf) reset() {
-	l.page.reset()
-	l.state = rowState{}
-	l.xattrs = l.xattrs[:0]
-}
-
-// add appends the row of n, whose name follows prev. An error leaves the page unchanged. The fields that a node of this
-// type does not have are not written.
-func (l *leaf) add(n *Node, prev []byte) error {
+// add appends the row of n, whose name follows prev, to p. An error leaves the page unchanged. The fields that a node
+// of this type does not have are not written.
+func (l *leaf) add(p *page, n *Node, prev []byte) error {
 	if err := check(n); err != nil {
 		return err
 	}
-	if l.count == 0 {
-		prev = nil
+	if p.count == 0 {
+		prev, l.state, l.xattrs = nil, rowState{}, l.xattrs[:0]
 	}
 	st := &l.state
-	start := len(l.buf)
-	buf := append(l.buf, byte(n.Type), 0)
+	start := len(p.buf)
+	buf := append(p.buf, byte(n.Type), 0)
 	first, times, rare := byte(n.Type), byte(0), byte(0)
 	if rare = l.rare(n); rare != 0 {
 		first |= rowRare
@@ -71,17 +64,18 @@ func (l *leaf) add(n *Node, prev []byte) error {
 	buf[start] = first | form<<rowContentShift
 	buf[start+1] = times
 	if len(buf)-start+headroom > MaxPage {
-		l.buf = buf[:start]
+		p.buf = buf[:start]
 		return fmt.Errorf("%d bytes, at most %d are possible: %w", len(buf)-start, MaxPage-headroom, ErrTooLarge)
 	}
-	l.buf = buf
+	p.buf = buf
 	st.inode, st.mod, st.changed, st.born = n.Inode, mod, changed, born
 	st.owners[n.Type] = ownerOf(n)
 	if rare&rareXattrs != 0 {
 		l.xattrs, l.newXattrs = l.newXattrs, l.xattrs
 	}
-	l.count++
-	l.names += uint64(len(n.Name))
+	p.count++
+	p.sums[0]++
+	p.names += uint64(len(n.Name))
 	return nil
 }
 

@@ -143,11 +143,16 @@ func usualLinks(t Type) uint64 {
 	return 1
 }
 
-// page collects the rows of a page that is being written.
+// page is a page that is being written.
 type page struct {
 	buf   []byte // headroom, then rows
 	count uint64
-	names uint64 // bytes of all names, decoded
+	names uint64    // bytes of all names, decoded
+	sums  [2]uint64 // of what lies beneath its rows
+
+	last    []byte    // of references: name in the last one
+	first   format.ID // of references: first page referred to at this level
+	flushed bool      // an earlier page of this level was emitted
 }
 
 func (p *page) reset() {
@@ -155,7 +160,7 @@ func (p *page) reset() {
 		p.buf = make([]byte, headroom, headroom+cutMin)
 	}
 	p.buf = p.buf[:headroom]
-	p.count, p.names = 0, 0
+	p.count, p.names, p.sums = 0, 0, [2]uint64{}
 }
 
 func (p *page) rows() int { return len(p.buf) - headroom }

@@ -26,45 +26,33 @@ func PackContent(chunks []Chunk, emit Emit) (Content, error) {
 // ContentBuilder writes the content of one file after the other, chunk by chunk, so that the list of a large file is
 // never in memory as a whole. It is not safe for concurrent use.
 type ContentBuilder struct {
-	emit   Emit
+	pages  pages   // their sums are those of the bytes and of the chunks; unused while the chunks are few
 	few    []Chunk // the first MaxChunks
-	levels []listPage
-	depth  int // how many of them this file uses; 0 while the chunks are few
 	lastID format.ID
-	err    error // of emit
-}
-
-// listPage collects chunks (level 0) or references to pages of the level below.
-type listPage struct {
-	page
-	first   format.ID // first page referred to
-	bytes   uint64    // of the file, beneath the rows of the page
-	chunks  uint64    // likewise
-	flushed bool      // a page of this level was emitted
 }
 
 // NewContentBuilder returns a builder that passes its pages to emit.
-func NewContentBuilder(emit Emit) *ContentBuilder { return &ContentBuilder{emit: emit} }
+func NewContentBuilder(emit Emit) *ContentBuilder {
+	b := &ContentBuilder{}
+	b.pages = pages{emit: emit, kind: kindList, what: "list", refer: refer, cut: b.cut}
+	return b
+}
 
 // Reset discards the added chunks and the error, and starts another file. The storage is kept.
 func (b *ContentBuilder) Reset() {
 	b.few = nil // Finish returned it
-	b.depth = 0
-	b.err = nil
+	b.pages.depth, b.pages.err = 0, nil
 }
 
 // Add adds the next chunk of the file.
 func (b *ContentBuilder) Add(c Chunk) error {
-	if b.err != nil {
-		return b.err
+	if b.pages.err != nil {
+		return b.pages.err
 	}
 	if !validChunk(&c) {
 		return fmt.Errorf("add chunk of %d bytes: %w", c.Len, ErrInvalid)
 	}
-	if b.depth > 0 {
-		return b.add(c)
-	}
-	if len(b.few) < MaxChunks {
+	if b.pages.depth == 0 && len(b.few) < MaxChunks {
 		b.few = append(b.few, c)
 		return nil
 	}
@@ -78,100 +66,36 @@ func (b *ContentBuilder) Add(c Chunk) error {
 }
 
 func (b *ContentBuilder) add(c Chunk) error {
-	p := b.level(0)
+	p := b.pages.at(0)
 	start := len(p.buf)
 	p.buf = appendChunk(p.buf, &c)
 	p.count++
-	p.bytes += c.Len
-	p.chunks++
+	p.sums[0] += c.Len
+	p.sums[1]++
 	b.lastID = c.ID
-	return b.cutAt(0, len(p.buf)-start)
+	return b.pages.added(0, start)
 }
 
-// cutAt ends the page of that level if the last chunk beneath it is a cut. Level n uses the n-th four bytes of its ID,
-// which is a keyed hash. A hole is never a cut.
-func (b *ContentBuilder) cutAt(level, row int) error {
-	p := b.level(level)
-	size := p.rows()
+// cut is by the last chunk. Level n uses the n-th four bytes of its ID, which is a keyed hash. A hole is never a cut.
+func (b *ContentBuilder) cut(level, size, row int) bool {
 	hash := binary.LittleEndian.Uint32(b.lastID[level%8*4:])
-	if !b.lastID.IsZero() && cuts(size, row, hash) || size > cutMax-maxListRow {
-		return b.flush(level)
-	}
-	return nil
+	return !b.lastID.IsZero() && cuts(size, row, hash) || size > cutMax-maxListRow
 }
 
-func (b *ContentBuilder) level(n int) *listPage {
-	if n >= len(b.levels) {
-		b.levels = append(b.levels, listPage{})
-	}
-	p := &b.levels[n]
-	if n >= b.depth {
-		b.depth = n + 1
-		p.start()
-		p.flushed = false
-	}
-	return p
-}
-
-func (p *listPage) start() {
-	p.page.reset()
-	p.bytes, p.chunks = 0, 0
-}
-
-func (b *ContentBuilder) put(p *listPage, level int) (format.ID, error) {
-	id, err := b.emit(p.finish(kindList, level))
-	if err != nil {
-		b.err = fmt.Errorf("emit list page: %w", err)
-	}
-	return id, b.err
-}
-
-// flush ends the page of that level and adds a reference to it to the level above.
-func (b *ContentBuilder) flush(level int) error {
-	p := b.level(level)
-	id, err := b.put(p, level)
-	if err != nil {
-		return err
-	}
-	bytes, chunks := p.bytes, p.chunks
-	p.flushed = true
-	p.start()
-
-	up := b.level(level + 1)
-	start := len(up.buf)
-	if up.count == 0 && !up.flushed {
-		up.first = id
-	}
+// refer writes a reference to a page of a list.
+func refer(up *page, id format.ID, sums [2]uint64) {
 	up.buf = append(up.buf, id[:]...)
-	up.buf = wire.AppendUvarint(up.buf, bytes)
-	up.buf = wire.AppendUvarint(up.buf, chunks)
-	up.count++
-	up.bytes += bytes
-	up.chunks += chunks
-	return b.cutAt(level+1, len(up.buf)-start)
+	up.buf = wire.AppendUvarint(up.buf, sums[0])
+	up.buf = wire.AppendUvarint(up.buf, sums[1])
 }
 
 // Finish ends the file and returns its content. The builder must be Reset before it takes another file.
 func (b *ContentBuilder) Finish() (Content, error) {
-	if b.err != nil {
-		return Content{}, b.err
-	}
-	if b.depth == 0 {
+	if b.pages.err == nil && b.pages.depth == 0 {
 		return Content{Chunks: b.few}, nil
 	}
-	for level := 0; ; level++ {
-		switch p := b.level(level); {
-		case !p.flushed && level > 0 && p.count == 1: // the only page of the level below is the root
-			return Content{List: p.first}, nil
-		case !p.flushed:
-			id, err := b.put(p, level)
-			return Content{List: id}, err
-		case p.count > 0:
-			if err := b.flush(level); err != nil {
-				return Content{}, err
-			}
-		}
-	}
+	root, err := b.pages.finish()
+	return Content{List: root}, err
 }
 
 // ListPage is a decoded page of a list of chunks: a leaf has Chunks, a branch has Children.

@@ -133,9 +133,9 @@ func TestGolden(t *testing.T) {
 	b := NewBuilder(s.emit)
 	for i, name := range []string{"middle", "middle of it", "\xff"} {
 		b.last = append(b.last[:0], name...)
-		require.NoError(t, b.addRef(1, format.ID{byte(i), 1}, uint64(1000*i)))
+		require.NoError(t, b.pages.add(1, format.ID{byte(i), 1}, [2]uint64{uint64(1000 * i)}))
 	}
-	page = spectest.Golden(t, "branch-v1", slices.Clone(b.branch(1).finish(kindTree, 1)))
+	page = spectest.Golden(t, "branch-v1", slices.Clone(b.pages.at(1).finish(kindTree, 1)))
 	pg, err = DecodePage(page)
 	require.NoError(t, err)
 	require.Equal(t, []Ref{
@@ -148,12 +148,12 @@ func TestGolden(t *testing.T) {
 	for _, c := range chunks {
 		require.NoError(t, lists.add(c))
 	}
-	list, err := DecodeListPage(spectest.Golden(t, "list-v1", slices.Clone(lists.level(0).finish(kindList, 0))))
+	list, err := DecodeListPage(spectest.Golden(t, "list-v1", slices.Clone(lists.pages.at(0).finish(kindList, 0))))
 	require.NoError(t, err)
 	require.Equal(t, chunks, list.Chunks)
-	lists.emit = func([]byte) (format.ID, error) { return format.ID{9}, nil }
-	require.NoError(t, lists.flush(0))
-	list, err = DecodeListPage(spectest.Golden(t, "listbranch-v1", slices.Clone(lists.level(1).finish(kindList, 1))))
+	lists.pages.emit = func([]byte) (format.ID, error) { return format.ID{9}, nil }
+	require.NoError(t, lists.pages.flush(0))
+	list, err = DecodeListPage(spectest.Golden(t, "listbranch-v1", slices.Clone(lists.pages.at(1).finish(kindList, 1))))
 	require.NoError(t, err)
 	require.Equal(t, []ListRef{{ID: format.ID{9}, Bytes: 1<<40 + 70001, Chunks: 3}}, list.Children)
 }

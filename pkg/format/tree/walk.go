@@ -63,19 +63,26 @@ func (w *walker) page(ctx context.Context, id format.ID, level int, last string)
 
 // LoadPage loads a page of that level; -1: of any level, for a root.
 func LoadPage(ctx context.Context, load Load, id format.ID, level int) (*Page, error) {
+	return loadPage(ctx, load, "tree", id, level, DecodePage, func(p *Page) int { return p.Level })
+}
+
+// loadPage loads a page of a tree or a list.
+func loadPage[P any](ctx context.Context, load Load, kind string, id format.ID, level int,
+	decode func([]byte) (*P, error), levelOf func(*P) int,
+) (*P, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
 	p, err := load(ctx, id)
 	if err != nil {
-		return nil, fmt.Errorf("load tree page %s: %w", id.Short(), err)
+		return nil, fmt.Errorf("load %s page %s: %w", kind, id.Short(), err)
 	}
-	pg, err := DecodePage(p)
+	pg, err := decode(p)
 	if err != nil {
-		return nil, fmt.Errorf("tree page %s: %w", id.Short(), err)
+		return nil, fmt.Errorf("%s page %s: %w", kind, id.Short(), err)
 	}
-	if level >= 0 && pg.Level != level {
-		return nil, fmt.Errorf("tree page %s is of level %d, want %d: %w", id.Short(), pg.Level, level,
+	if found := levelOf(pg); level >= 0 && found != level {
+		return nil, fmt.Errorf("%s page %s is of level %d, want %d: %w", kind, id.Short(), found, level,
 			format.ErrCorrupt)
 	}
 	return pg, nil
@@ -160,22 +167,7 @@ func WalkList(ctx context.Context, load Load, root format.ID, visit func(Chunk) 
 
 // LoadListPage is LoadPage for a list of chunks.
 func LoadListPage(ctx context.Context, load Load, id format.ID, level int) (*ListPage, error) {
-	if err := context.Cause(ctx); err != nil {
-		return nil, err
-	}
-	p, err := load(ctx, id)
-	if err != nil {
-		return nil, fmt.Errorf("load list page %s: %w", id.Short(), err)
-	}
-	pg, err := DecodeListPage(p)
-	if err != nil {
-		return nil, fmt.Errorf("list page %s: %w", id.Short(), err)
-	}
-	if level >= 0 && pg.Level != level {
-		return nil, fmt.Errorf("list page %s is of level %d, want %d: %w", id.Short(), pg.Level, level,
-			format.ErrCorrupt)
-	}
-	return pg, nil
+	return loadPage(ctx, load, "list", id, level, DecodeListPage, func(p *ListPage) int { return p.Level })
 }
 
 func walkList(ctx context.Context, load Load, id format.ID, level int, visit func(Chunk) error) (
