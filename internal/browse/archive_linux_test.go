@@ -26,7 +26,7 @@ func extracted(t *testing.T, r *repo.Repository, d dir, program ...string) strin
 	t.Helper()
 	testkit.RequireTool(t, program[0])
 	var out bytes.Buffer
-	require.NoError(t, browse.DumpAs(t.Context(), r, save(t, r, d), "/", browse.Archive{}, &out))
+	require.NoError(t, browse.DumpAs(t.Context(), r.LoadBlob, save(t, r, d), "/", browse.Archive{}, &out))
 	to := testkit.TempDir(t)
 	cmd := exec.CommandContext(t.Context(), program[0], append(program[1:], "-xpf", "-", "-C", to)...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8") // bsdtar converts names to the locale

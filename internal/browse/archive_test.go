@@ -49,7 +49,7 @@ func dumped(t *testing.T, d dir, sub string, a browse.Archive) (out *bytes.Buffe
 	r := initialise(t)
 	out, left = &bytes.Buffer{}, map[string]error{}
 	a.Left = func(path string, err error) { left[path] = errors.Join(left[path], err) }
-	require.NoError(t, browse.DumpAs(t.Context(), r, save(t, r, d), sub, a, out))
+	require.NoError(t, browse.DumpAs(t.Context(), r.LoadBlob, save(t, r, d), sub, a, out))
 	return out, left
 }
 
@@ -156,7 +156,7 @@ func TestArchiveOfOddities(t *testing.T) {
 		out, left := &bytes.Buffer{}, map[string]error{}
 		a := browse.Archive{Packing: packing,
 			Left: func(path string, err error) { left[path] = errors.Join(left[path], err) }}
-		require.NoError(t, browse.DumpAs(t.Context(), r, save(t, r, d), "/", a, out))
+		require.NoError(t, browse.DumpAs(t.Context(), r.LoadBlob, save(t, r, d), "/", a, out))
 		require.ErrorIs(t, left["/partial"], browse.ErrPartial)
 		require.ErrorIs(t, left["/attributes"], browse.ErrNotRepresentable)
 		require.ErrorIs(t, left["/device"], browse.ErrNotRepresentable)

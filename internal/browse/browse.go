@@ -18,11 +18,6 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// Reader delivers blobs, verified against their IDs. *repo.Repository is one.
-type Reader interface {
-	LoadBlob(ctx context.Context, id format.ID) ([]byte, error)
-}
-
 // Visit receives each object with its path from the root of the tree, "/a/b". The node may be kept. fs.SkipDir for a
 // directory skips its content; any other error ends the walk and is returned unchanged.
 type Visit func(path string, n *tree.Node) error
@@ -30,7 +25,7 @@ type Visit func(path string, n *tree.Node) error
 // Resolve returns the node at the path sub of the tree with that root page. "" and "/" stand for the root itself: a
 // directory without a name. The error wraps ErrNotFound or ErrNotDir. Resolve does not follow symbolic links in the
 // path.
-func Resolve(ctx context.Context, r Reader, root format.ID, sub string) (*tree.Node, error) {
+func Resolve(ctx context.Context, load tree.Load, root format.ID, sub string) (*tree.Node, error) {
 	n := &tree.Node{Type: tree.Dir, Mode: 0o755, Links: 1, Subtree: root}
 	at := "/"
 	for name := range strings.SplitSeq(clean(sub), "/") {
@@ -41,7 +36,7 @@ func Resolve(ctx context.Context, r Reader, root format.ID, sub string) (*tree.N
 			return nil, fmt.Errorf("%s: %w", at, ErrNotDir)
 		}
 		at = path.Join(at, name)
-		child, err := tree.Lookup(ctx, r.LoadBlob, n.Subtree, name)
+		child, err := tree.Lookup(ctx, load, n.Subtree, name)
 		if err != nil {
 			return nil, fmt.Errorf("look up %s: %w", at, err)
 		}
@@ -58,8 +53,8 @@ func clean(sub string) string { return path.Clean("/" + sub) }
 
 // List visits the content of the directory sub, in byte order of the names, a directory before its content. With
 // recursive it visits the whole subtree. If sub is not a directory, it is itself visited.
-func List(ctx context.Context, r Reader, root format.ID, sub string, recursive bool, visit Visit) error {
-	n, err := Resolve(ctx, r, root, sub)
+func List(ctx context.Context, load tree.Load, root format.ID, sub string, recursive bool, visit Visit) error {
+	n, err := Resolve(ctx, load, root, sub)
 	if err != nil {
 		return err
 	}
@@ -70,19 +65,19 @@ func List(ctx context.Context, r Reader, root format.ID, sub string, recursive b
 		}
 		return nil
 	}
-	return walk(ctx, r, n.Subtree, at, recursive, visit)
+	return walk(ctx, load, n.Subtree, at, recursive, visit)
 }
 
 // walk visits the content of one directory.
-func walk(ctx context.Context, r Reader, dir format.ID, at string, recursive bool, visit Visit) error {
+func walk(ctx context.Context, load tree.Load, dir format.ID, at string, recursive bool, visit Visit) error {
 	var own error // of visit or of a subdirectory, which must not be wrapped for this one
-	err := tree.Walk(ctx, r.LoadBlob, dir, func(n *tree.Node) error {
+	err := tree.Walk(ctx, load, dir, func(n *tree.Node) error {
 		where := join(at, n.Name)
 		switch own = visit(where, n); {
 		case errors.Is(own, fs.SkipDir):
 			own = nil
 		case own == nil && recursive && n.Type == tree.Dir:
-			own = walk(ctx, r, n.Subtree, where, true, visit)
+			own = walk(ctx, load, n.Subtree, where, true, visit)
 		}
 		return own
 	})

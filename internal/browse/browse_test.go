@@ -59,7 +59,7 @@ func TestList(t *testing.T) {
 			"/home/ann/to notes", "/home/bob", "/home/bob/notes.txt"}},
 	} {
 		var got []string
-		require.NoError(t, browse.List(t.Context(), r, root, c.sub, c.recursive, paths(&got)))
+		require.NoError(t, browse.List(t.Context(), r.LoadBlob, root, c.sub, c.recursive, paths(&got)))
 		require.Equal(t, c.want, got, c.sub)
 	}
 }
@@ -68,7 +68,7 @@ func TestListEndsWhenStopped(t *testing.T) {
 	r := initialise(t)
 	root := save(t, r, sample())
 	var got []string
-	err := browse.List(t.Context(), r, root, "/", true, func(path string, n *tree.Node) error {
+	err := browse.List(t.Context(), r.LoadBlob, root, "/", true, func(path string, n *tree.Node) error {
 		got = append(got, path)
 		if path == "/home/ann" {
 			return fs.SkipDir
@@ -79,26 +79,26 @@ func TestListEndsWhenStopped(t *testing.T) {
 	require.Equal(t, []string{"/big", "/home", "/home/ann", "/home/bob", "/home/bob/notes.txt"}, got)
 
 	enough := errors.New("enough")
-	err = browse.List(t.Context(), r, root, "/", true, func(string, *tree.Node) error { return enough })
+	err = browse.List(t.Context(), r.LoadBlob, root, "/", true, func(string, *tree.Node) error { return enough })
 	require.Equal(t, enough, err, "it comes back as it is")
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, browse.List(ctx, r, root, "/", true, paths(&got)), context.Canceled)
+	require.ErrorIs(t, browse.List(ctx, r.LoadBlob, root, "/", true, paths(&got)), context.Canceled)
 }
 
 func TestResolve(t *testing.T) {
 	r := initialise(t)
 	root := save(t, r, sample())
-	n, err := browse.Resolve(t.Context(), r, root, "home/ann/../bob/notes.txt")
+	n, err := browse.Resolve(t.Context(), r.LoadBlob, root, "home/ann/../bob/notes.txt")
 	require.NoError(t, err)
 	require.EqualValues(t, 200, n.Size)
-	_, err = browse.Resolve(t.Context(), r, root, "/home/carl/x")
+	_, err = browse.Resolve(t.Context(), r.LoadBlob, root, "/home/carl/x")
 	require.ErrorIs(t, err, browse.ErrNotFound)
 	require.ErrorContains(t, err, "/home/carl")
-	_, err = browse.Resolve(t.Context(), r, root, "/big/x")
+	_, err = browse.Resolve(t.Context(), r.LoadBlob, root, "/big/x")
 	require.ErrorIs(t, err, browse.ErrNotDir)
-	_, err = browse.Resolve(t.Context(), r, format.ID{1}, "/big")
+	_, err = browse.Resolve(t.Context(), r.LoadBlob, format.ID{1}, "/big")
 	require.ErrorIs(t, err, store.ErrNotExist)
 }
 
@@ -110,9 +110,9 @@ func TestLargeDirectory(t *testing.T) {
 	}
 	root := save(t, r, d)
 	var got []string
-	require.NoError(t, browse.List(t.Context(), r, root, "", true, paths(&got)))
+	require.NoError(t, browse.List(t.Context(), r.LoadBlob, root, "", true, paths(&got)))
 	require.Len(t, got, 3000)
-	n, err := browse.Resolve(t.Context(), r, root, "/name-02999")
+	n, err := browse.Resolve(t.Context(), r.LoadBlob, root, "/name-02999")
 	require.NoError(t, err)
 	require.Equal(t, stored.Noise(2999, 40), n.Content.Inline)
 }
@@ -121,9 +121,9 @@ func listed(id, root format.ID, sources ...string) repo.Listed {
 	return repo.Listed{ID: id, Snapshot: &snapshot.Snapshot{Tree: root, Sources: sources}}
 }
 
-func find(t *testing.T, r browse.Reader, in []repo.Listed, q browse.Query) (got []string) {
+func find(t *testing.T, load tree.Load, in []repo.Listed, q browse.Query) (got []string) {
 	t.Helper()
-	require.NoError(t, browse.Find(t.Context(), r, in, q, func(m browse.Match) error {
+	require.NoError(t, browse.Find(t.Context(), load, in, q, func(m browse.Match) error {
 		got = append(got, m.Snapshot.ID.Short()[:2]+m.Path)
 		return nil
 	}))
@@ -156,39 +156,39 @@ func TestFind(t *testing.T) {
 		{"newer", browse.Query{Newer: &tree.Time{Sec: 1000}}, []string{"bb/home/bob/late"}},
 		{"older", browse.Query{Older: &tree.Time{Sec: 999}, Patterns: []string{"late", "big"}}, []string{"aa/big", "bb/big"}},
 	} {
-		require.Equal(t, c.want, find(t, r, both, c.q), c.name)
+		require.Equal(t, c.want, find(t, r.LoadBlob, both, c.q), c.name)
 	}
-	err := browse.Find(t.Context(), r, both, browse.Query{Patterns: []string{"[x"}}, nil)
+	err := browse.Find(t.Context(), r.LoadBlob, both, browse.Query{Patterns: []string{"[x"}}, nil)
 	require.ErrorIs(t, err, browse.ErrPattern)
 }
 
 func TestFindWhatUsesABlob(t *testing.T) {
 	r := initialise(t)
 	root := save(t, r, sample())
-	n, err := browse.Resolve(t.Context(), r, root, "/home/ann/Photo.JPG")
+	n, err := browse.Resolve(t.Context(), r.LoadBlob, root, "/home/ann/Photo.JPG")
 	require.NoError(t, err)
-	big, err := browse.Resolve(t.Context(), r, root, "/big")
+	big, err := browse.Resolve(t.Context(), r.LoadBlob, root, "/big")
 	require.NoError(t, err)
-	bob, err := browse.Resolve(t.Context(), r, root, "/home/bob")
+	bob, err := browse.Resolve(t.Context(), r.LoadBlob, root, "/home/bob")
 	require.NoError(t, err)
 	in := []repo.Listed{listed(format.ID{0xaa}, root)}
 	for id, want := range map[format.ID]string{
 		n.Content.Chunks[1].ID: "aa/home/ann/Photo.JPG", big.Content.List: "aa/big", bob.Subtree: "aa/home/bob", root: "aa/",
 	} {
-		require.Equal(t, []string{want}, find(t, r, in, browse.Query{IDs: []format.ID{id}}))
+		require.Equal(t, []string{want}, find(t, r.LoadBlob, in, browse.Query{IDs: []format.ID{id}}))
 	}
-	require.Empty(t, find(t, r, in, browse.Query{IDs: []format.ID{{1}}}))
+	require.Empty(t, find(t, r.LoadBlob, in, browse.Query{IDs: []format.ID{{1}}}))
 }
 
 // counting counts which blobs are loaded.
 type counting struct {
-	browse.Reader
+	*repo.Repository
 	loaded map[format.ID]int
 }
 
 func (c counting) LoadBlob(ctx context.Context, id format.ID) ([]byte, error) {
 	c.loaded[id]++
-	return c.Reader.LoadBlob(ctx, id)
+	return c.Repository.LoadBlob(ctx, id)
 }
 
 func TestDiff(t *testing.T) {
@@ -211,13 +211,13 @@ func TestDiff(t *testing.T) {
 		got = append(got, c.Status.String()+" "+c.Exact())
 		return nil
 	}
-	s, err := browse.Diff(t.Context(), c, rootA, rootB, browse.DiffOptions{Metadata: true}, visit)
+	s, err := browse.Diff(t.Context(), c.LoadBlob, rootA, rootB, browse.DiffOptions{Metadata: true}, visit)
 	require.NoError(t, err)
 	require.Equal(t, []string{
 		"M /big", "T /home/ann/Photo.JPG", "+ /home/ann/Photo.JPG/inside", "- /home/ann/empty", "M? /home/ann/notes.txt",
 		"U /home/ann/to notes", "+ /new", "+ /new/deep", "+ /new/deep/file",
 	}, got)
-	bob, err := browse.Resolve(t.Context(), r, rootA, "/home/bob")
+	bob, err := browse.Resolve(t.Context(), r.LoadBlob, rootA, "/home/bob")
 	require.NoError(t, err)
 	require.Zero(t, c.loaded[bob.Subtree], "equal folders are not loaded")
 
@@ -230,12 +230,12 @@ func TestDiff(t *testing.T) {
 	require.EqualValues(t, 3+1+1+1, s.Added.DataBlobs)
 
 	got = nil
-	_, err = browse.Diff(t.Context(), r, rootA, rootB, browse.DiffOptions{}, visit)
+	_, err = browse.Diff(t.Context(), r.LoadBlob, rootA, rootB, browse.DiffOptions{}, visit)
 	require.NoError(t, err)
 	require.NotContains(t, got, "U /home/ann/to notes")
 
 	got = nil
-	s, err = browse.Diff(t.Context(), c, rootA, rootA, browse.DiffOptions{Metadata: true}, visit)
+	s, err = browse.Diff(t.Context(), c.LoadBlob, rootA, rootA, browse.DiffOptions{Metadata: true}, visit)
 	require.NoError(t, err)
 	require.Empty(t, got)
 	require.Zero(t, s)
@@ -247,7 +247,7 @@ func TestDiffOfDamage(t *testing.T) {
 	a := save(t, r, dir{"d": dir{"x": stored.Noise(1, 200)}})
 	b := save(t, r, dir{"d": &tree.Node{Type: tree.Dir, Links: 2, Subtree: format.ID{3}}})
 	var got []browse.Change
-	_, err := browse.Diff(t.Context(), r, a, b, browse.DiffOptions{}, func(c browse.Change) error {
+	_, err := browse.Diff(t.Context(), r.LoadBlob, a, b, browse.DiffOptions{}, func(c browse.Change) error {
 		got = append(got, c)
 		return nil
 	})
@@ -303,7 +303,7 @@ func TestDumpFile(t *testing.T) {
 	d["lost"] = &tree.Node{Type: tree.File, Links: 1, Size: 9, Outcome: tree.Unreadable}
 	root := save(t, r, d)
 	dump := func(path string, w io.Writer) error {
-		return browse.DumpAs(t.Context(), r, root, path, browse.Archive{}, w)
+		return browse.DumpAs(t.Context(), r.LoadBlob, root, path, browse.Archive{}, w)
 	}
 	for path, want := range map[string][]byte{
 		"/big": stored.Noise(4, 40*stored.ChunkSize), "/home/ann/notes.txt": stored.Noise(1, 3000), "/home/ann/empty": nil,
@@ -335,7 +335,7 @@ func TestDumpToAPipeThatCloses(t *testing.T) {
 	r := initialise(t)
 	root := save(t, r, sample())
 	for _, path := range []string{"/big", "/"} {
-		err := browse.DumpAs(t.Context(), r, root, path, browse.Archive{}, &failing{left: 10 * stored.ChunkSize})
+		err := browse.DumpAs(t.Context(), r.LoadBlob, root, path, browse.Archive{}, &failing{left: 10 * stored.ChunkSize})
 		require.ErrorIs(t, err, errFull)
 	}
 }

@@ -30,7 +30,7 @@ func eachChunk(ctx context.Context, load tree.Load, n *tree.Node, visit func(tre
 }
 
 // WriteContent writes the content of a file, holes as zeros. The error wraps ErrNoContent if the snapshot has none.
-func WriteContent(ctx context.Context, r Reader, n *tree.Node, w io.Writer) error {
+func WriteContent(ctx context.Context, load tree.Load, n *tree.Node, w io.Writer) error {
 	if !hasContent(n) {
 		return ErrNoContent
 	}
@@ -39,19 +39,19 @@ func WriteContent(ctx context.Context, r Reader, n *tree.Node, w io.Writer) erro
 		return err
 	}
 	if len(n.Content.Chunks) == 1 && n.Content.Chunks[0].Len == n.Size {
-		return writeChunk(ctx, r, n.Content.Chunks[0], w)
+		return writeChunk(ctx, load, n.Content.Chunks[0], w)
 	}
-	return writeChunks(ctx, r, n, w, true)
+	return writeChunks(ctx, load, n, w, true)
 }
 
 // hasContent reports whether the snapshot holds the content of a file.
 func hasContent(n *tree.Node) bool { return n.Outcome != tree.Skipped && n.Outcome != tree.Unreadable }
 
-func writeChunk(ctx context.Context, r Reader, c tree.Chunk, w io.Writer) error {
+func writeChunk(ctx context.Context, load tree.Load, c tree.Chunk, w io.Writer) error {
 	if c.IsHole() {
 		return writeHole(ctx, c.Len, w)
 	}
-	blob, err := tree.LoadChunk(ctx, r.LoadBlob, c)
+	blob, err := tree.LoadChunk(ctx, load, c)
 	if err != nil {
 		return err
 	}
@@ -82,12 +82,12 @@ type pending struct {
 
 // writeChunks writes the chunks of a file in their order while the next ones are loaded. Holes become zeros; with
 // sparse output their whole blocks are skipped.
-func writeChunks(ctx context.Context, r Reader, n *tree.Node, w io.Writer, holes bool) error {
+func writeChunks(ctx context.Context, load tree.Load, n *tree.Node, w io.Writer, holes bool) error {
 	g, ctx := errgroup.WithContext(ctx)
 	queue := make(chan pending, chunksAhead)
 	g.Go(func() error {
 		defer close(queue)
-		return eachChunk(ctx, r.LoadBlob, n, func(c tree.Chunk) error {
+		return eachChunk(ctx, load, n, func(c tree.Chunk) error {
 			p := pending{chunk: c}
 			if !c.IsHole() {
 				p.blob = make(chan []byte, 1)
@@ -99,7 +99,7 @@ func writeChunks(ctx context.Context, r Reader, n *tree.Node, w io.Writer, holes
 			}
 			if p.blob != nil {
 				g.Go(func() error {
-					blob, err := tree.LoadChunk(ctx, r.LoadBlob, c)
+					blob, err := tree.LoadChunk(ctx, load, c)
 					if err == nil {
 						p.blob <- blob
 					}

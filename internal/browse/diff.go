@@ -73,8 +73,10 @@ type Side struct {
 
 // Diff compares the trees with the root pages a and b and calls visit for each object that differs, in the order of
 // their paths. Equal directories are not loaded. It remembers about 60 bytes for each blob of the differing parts.
-func Diff(ctx context.Context, r Reader, a, b format.ID, opt DiffOptions, visit func(Change) error) (DiffStats, error) {
-	d := &differ{r: r, opt: opt, visit: visit, old: newBlobSet(), new: newBlobSet()}
+func Diff(
+	ctx context.Context, load tree.Load, a, b format.ID, opt DiffOptions, visit func(Change) error,
+) (DiffStats, error) {
+	d := &differ{from: load, opt: opt, visit: visit, old: newBlobSet(), new: newBlobSet()}
 	if a != b {
 		if err := d.dirs(ctx, "/", d.pages(&d.old, a), d.pages(&d.new, b)); err != nil {
 			return DiffStats{}, fmt.Errorf("compare trees: %w", err)
@@ -85,7 +87,7 @@ func Diff(ctx context.Context, r Reader, a, b format.ID, opt DiffOptions, visit 
 
 // differ compares two sides: trees of snapshots, or one with live files.
 type differ struct {
-	r        Reader
+	from     tree.Load
 	opt      DiffOptions
 	visit    func(Change) error
 	stats    DiffStats
@@ -148,7 +150,7 @@ func (s *blobSet) addTo(side Side) Side {
 // load returns a Load that records each returned page as needed by that side.
 func (d *differ) load(set *blobSet) tree.Load {
 	return func(ctx context.Context, id format.ID) ([]byte, error) {
-		p, err := d.r.LoadBlob(ctx, id)
+		p, err := d.from(ctx, id)
 		if err == nil && d.live == nil {
 			set.trees[shorten(id)] = uint32(len(p))
 		}

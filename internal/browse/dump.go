@@ -32,15 +32,15 @@ type Archive struct {
 // subtree, with paths from the root without the leading '/'. Any other type is an error that wraps ErrNotRepresentable.
 //
 // For hard links the path of the first is kept in memory until the last was written, if all of them are beneath sub.
-func DumpAs(ctx context.Context, r Reader, root format.ID, sub string, a Archive, w io.Writer) error {
-	n, err := Resolve(ctx, r, root, sub)
+func DumpAs(ctx context.Context, load tree.Load, root format.ID, sub string, a Archive, w io.Writer) error {
+	n, err := Resolve(ctx, load, root, sub)
 	if err != nil {
 		return err
 	}
 	at := clean(sub)
 	switch n.Type {
 	case tree.File:
-		if err := WriteContent(ctx, r, n, w); err != nil {
+		if err := WriteContent(ctx, load, n, w); err != nil {
 			return fmt.Errorf("write %s: %w", at, err)
 		}
 		return nil
@@ -51,7 +51,7 @@ func DumpAs(ctx context.Context, r Reader, root format.ID, sub string, a Archive
 	if a.Left == nil {
 		a.Left = func(string, error) {}
 	}
-	d := dumper{r: r, Archive: a}
+	d := dumper{load: load, Archive: a}
 	if a.Packing == Zip {
 		return d.zip(ctx, n, at, w)
 	}
@@ -60,7 +60,7 @@ func DumpAs(ctx context.Context, r Reader, root format.ID, sub string, a Archive
 
 // dumper writes one archive.
 type dumper struct {
-	r Reader
+	load tree.Load
 	Archive
 }
 
@@ -77,5 +77,5 @@ func (d *dumper) everything(ctx context.Context, sub *tree.Node, at string, visi
 			return err
 		}
 	}
-	return walk(ctx, d.r, sub.Subtree, at, true, each)
+	return walk(ctx, d.load, sub.Subtree, at, true, each)
 }

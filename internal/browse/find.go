@@ -33,8 +33,8 @@ type Match struct {
 // Find calls visit for each object of the snapshots that matches the query, snapshot by snapshot. A directory without a
 // match is skipped in later snapshots that share it, unless a pattern matches whole paths; this takes about 40 bytes of
 // memory for each different directory.
-func Find(ctx context.Context, r Reader, in []repo.Listed, q Query, visit func(Match) error) error {
-	f := &finder{r: r, q: q, visit: visit, barren: make(map[short]struct{}), byName: true}
+func Find(ctx context.Context, load tree.Load, in []repo.Listed, q Query, visit func(Match) error) error {
+	f := &finder{load: load, q: q, visit: visit, barren: make(map[short]struct{}), byName: true}
 	for _, text := range q.Patterns {
 		p, err := parsePattern(text, q.IgnoreCase)
 		if err != nil {
@@ -60,7 +60,7 @@ func Find(ctx context.Context, r Reader, in []repo.Listed, q Query, visit func(M
 }
 
 type finder struct {
-	r        Reader
+	load     tree.Load
 	q        Query
 	patterns []pattern
 	byName   bool // no pattern matches whole paths
@@ -76,7 +76,7 @@ func (f *finder) dir(ctx context.Context, id format.ID, at string) (found bool, 
 		return false, nil
 	}
 	before := f.found
-	err = walk(ctx, f.r, id, at, false, func(where string, n *tree.Node) error {
+	err = walk(ctx, f.load, id, at, false, func(where string, n *tree.Node) error {
 		if err := f.object(ctx, where, n); err != nil {
 			return err
 		}
@@ -143,7 +143,7 @@ func (f *finder) uses(ctx context.Context, n *tree.Node) (format.ID, error) {
 		if err := look(id); err != nil {
 			return nil, err
 		}
-		return f.r.LoadBlob(ctx, id)
+		return f.load(ctx, id)
 	}
 	var err error
 	switch n.Type {

@@ -43,8 +43,8 @@ type Pair struct {
 func DiffLive(ctx context.Context, r *repo.Repository, pairs []Pair, opt DiffOptions, live Live,
 	visit func(Change) error,
 ) (DiffStats, error) {
-	side := &liveSide{Live: live, r: r, hasher: r.Keys().Hasher(), buf: make([]byte, 64<<10)}
-	d := &differ{r: r, opt: opt, visit: visit, live: side}
+	side := &liveSide{Live: live, load: r.LoadBlob, hasher: r.Keys().Hasher(), buf: make([]byte, 64<<10)}
+	d := &differ{from: r.LoadBlob, opt: opt, visit: visit, live: side}
 	for i := range pairs {
 		if err := d.pairWithLive(ctx, &pairs[i]); err != nil {
 			return DiffStats{}, fmt.Errorf("compare %s: %w", pairs[i].Path, err)
@@ -81,7 +81,7 @@ func (d *differ) pairWithLive(ctx context.Context, p *Pair) error {
 // liveSide delivers objects on this machine, each as a backup would see it.
 type liveSide struct {
 	Live
-	r      Reader
+	load   tree.Load
 	hasher *seal.Hasher
 	buf    []byte
 }
@@ -399,5 +399,5 @@ func (s *liveSide) compareData(ctx context.Context, old *tree.Node, o *liveObjec
 		return err
 	}
 	defer f.Close()
-	return view.Compare(ctx, s.r.LoadBlob, s.hasher, old, f)
+	return view.Compare(ctx, s.load, s.hasher, old, f)
 }

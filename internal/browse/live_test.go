@@ -24,7 +24,7 @@ func live(t *testing.T, r *repo.Repository, root format.ID, at string, opt brows
 ) {
 	t.Helper()
 	l.Problem = func(path string, err error) { t.Errorf("%s: %v", path, err) }
-	old, err := browse.Resolve(t.Context(), r, root, "/")
+	old, err := browse.Resolve(t.Context(), r.LoadBlob, root, "/")
 	require.NoError(t, err)
 	var got []string
 	pair := browse.Pair{Old: old, Source: at, Path: at, At: "/"}
@@ -65,7 +65,7 @@ func TestDiffLiveIsDiff(t *testing.T) {
 	b["home"].(dir)["bob"] = &tree.Node{Type: tree.Symlink, Links: 1, Target: "ann"}
 	rootA, rootB := save(t, r, a), save(t, r, b)
 	var want []string
-	stats, err := browse.Diff(t.Context(), r, rootA, rootB, browse.DiffOptions{}, func(c browse.Change) error {
+	stats, err := browse.Diff(t.Context(), r.LoadBlob, rootA, rootB, browse.DiffOptions{}, func(c browse.Change) error {
 		want = append(want, (c.Status&^browse.Silent).String()+" "+c.Exact())
 		return nil
 	})
@@ -123,7 +123,7 @@ func TestDiffLiveBelowASource(t *testing.T) {
 	b := rules.NewBuilder()
 	require.NoError(t, b.IgnoreFile(".ignore", "test"))
 	root := save(t, r, dir{"x.o": []byte("1")})
-	old, err := browse.Resolve(t.Context(), r, root, "/")
+	old, err := browse.Resolve(t.Context(), r.LoadBlob, root, "/")
 	require.NoError(t, err)
 	compare := func(old *tree.Node, path string) (got []string, err error) {
 		pair := browse.Pair{Old: old, Source: source, Path: filepath.Join(source, path), At: "/"}
@@ -152,7 +152,7 @@ func TestDiffLiveBelowASource(t *testing.T) {
 // The end of the context ends the comparison with an error, and nothing counts as removed.
 func TestDiffLiveEndsWhenStopped(t *testing.T) {
 	r := initialise(t)
-	old, err := browse.Resolve(t.Context(), r, save(t, r, sample()), "/")
+	old, err := browse.Resolve(t.Context(), r.LoadBlob, save(t, r, sample()), "/")
 	require.NoError(t, err)
 	at := t.TempDir()
 	fill(t, at, sample())

@@ -33,9 +33,9 @@ func wholeHole(at, length, size uint64) (before, hole, after uint64) {
 
 // extents visits the data pieces of a file's content, neighbours merged, and finally an empty piece if the file ends in
 // a hole.
-func extents(ctx context.Context, r Reader, n *tree.Node, visit func(off, length uint64) error) error {
+func extents(ctx context.Context, load tree.Load, n *tree.Node, visit func(off, length uint64) error) error {
 	var at, from uint64 // the piece that was not visited yet begins at from
-	err := eachChunk(ctx, r.LoadBlob, n, func(c tree.Chunk) error {
+	err := eachChunk(ctx, load, n, func(c tree.Chunk) error {
 		if !c.IsHole() {
 			at += c.Len
 			return nil
@@ -70,7 +70,7 @@ func (t *tarWriter) sparseMap(ctx context.Context, n *tree.Node) (m sparseMap, e
 	if len(n.Content.Inline) > 0 {
 		return sparseMap{data: n.Size}, nil
 	}
-	err = extents(ctx, t.r, n, func(off, length uint64) error {
+	err = extents(ctx, t.load, n, func(off, length uint64) error {
 		m.pieces++
 		m.data += length
 		m.text += uint64(len(strconv.FormatUint(off, 10)) + len(strconv.FormatUint(length, 10)) + 2)
@@ -101,7 +101,7 @@ func (t *tarWriter) sparse(ctx context.Context, h *tar.Header, n *tree.Node, m s
 	if _, err := fmt.Fprintf(t.out, "%d\n", m.pieces); err != nil {
 		return err
 	}
-	err = extents(ctx, t.r, n, func(off, length uint64) error {
+	err = extents(ctx, t.load, n, func(off, length uint64) error {
 		_, err := fmt.Fprintf(t.out, "%d\n%d\n", off, length)
 		return err
 	})
@@ -109,7 +109,7 @@ func (t *tarWriter) sparse(ctx context.Context, h *tar.Header, n *tree.Node, m s
 		_, err = t.out.Write(make([]byte, padding(m.text)))
 	}
 	if err == nil {
-		err = writeChunks(ctx, t.r, n, t.out, false)
+		err = writeChunks(ctx, t.load, n, t.out, false)
 	}
 	if err == nil {
 		_, err = t.out.Write(make([]byte, padding(m.data)))

@@ -79,9 +79,9 @@ func Stats(ctx context.Context, r *repo.Repository, mode Mode, trees []format.ID
 	var err error
 	switch mode {
 	case RestoreSize:
-		err = s.restoreSize(ctx, r, trees)
+		err = s.restoreSize(ctx, r.LoadBlob, trees)
 	case FilesByContents:
-		err = s.contents(ctx, r, trees)
+		err = s.contents(ctx, r.LoadBlob, trees)
 	case RawData:
 		err = s.rawData(ctx, r, trees)
 	case WholeRepository:
@@ -98,13 +98,13 @@ func Stats(ctx context.Context, r *repo.Repository, mode Mode, trees []format.ID
 // sizer sums directories. A directory with hard links beneath it is summed again each time, because its sum depends on
 // the links seen before.
 type sizer struct {
-	r     Reader
+	load  tree.Load
 	known map[short]snapshot.Content
 	links links
 }
 
-func (s *Statistics) restoreSize(ctx context.Context, r Reader, trees []format.ID) error {
-	z := &sizer{r: r, known: make(map[short]snapshot.Content)}
+func (s *Statistics) restoreSize(ctx context.Context, load tree.Load, trees []format.ID) error {
+	z := &sizer{load: load, known: make(map[short]snapshot.Content)}
 	for _, id := range trees {
 		z.links = links{scopes: []scope{{at: "/"}}}
 		t, _, err := z.dir(ctx, id, "/")
@@ -120,7 +120,7 @@ func (z *sizer) dir(ctx context.Context, id format.ID, at string) (t snapshot.Co
 	if t, ok := z.known[shorten(id)]; ok {
 		return t, false, nil
 	}
-	err = walk(ctx, z.r, id, at, false, func(where string, n *tree.Node) error {
+	err = walk(ctx, z.load, id, at, false, func(where string, n *tree.Node) error {
 		again := z.links.first(where, n) != ""
 		size := n.Size
 		if again || !hasContent(n) {
@@ -143,26 +143,26 @@ func (z *sizer) dir(ctx context.Context, id format.ID, at string) (t snapshot.Co
 }
 
 // once calls visit for the content of directories that were not visited before.
-func once(ctx context.Context, r Reader, dir format.ID, at string, seen map[short]struct{}, visit Visit) error {
+func once(ctx context.Context, load tree.Load, dir format.ID, at string, seen map[short]struct{}, visit Visit) error {
 	if _, ok := seen[shorten(dir)]; ok {
 		return nil
 	}
 	seen[shorten(dir)] = struct{}{}
-	return walk(ctx, r, dir, at, false, func(where string, n *tree.Node) error {
+	return walk(ctx, load, dir, at, false, func(where string, n *tree.Node) error {
 		if err := visit(where, n); err != nil {
 			return err
 		}
 		if n.Type != tree.Dir {
 			return nil
 		}
-		return once(ctx, r, n.Subtree, where, seen, visit)
+		return once(ctx, load, n.Subtree, where, seen, visit)
 	})
 }
 
-func (s *Statistics) contents(ctx context.Context, r Reader, trees []format.ID) error {
+func (s *Statistics) contents(ctx context.Context, load tree.Load, trees []format.ID) error {
 	dirs, files := make(map[short]struct{}), make(map[short]struct{})
 	for _, id := range trees {
-		err := once(ctx, r, id, "/", dirs, func(_ string, n *tree.Node) error {
+		err := once(ctx, load, id, "/", dirs, func(_ string, n *tree.Node) error {
 			if n.Type != tree.File || !hasContent(n) {
 				return nil
 			}
@@ -243,21 +243,16 @@ func (l *locator) flush(ctx context.Context) error {
 	return nil
 }
 
-// pageReader counts the pages that pass through it.
-type pageReader struct{ l *locator }
-
-func (p pageReader) LoadBlob(ctx context.Context, id format.ID) ([]byte, error) {
-	blob, err := p.l.r.LoadBlob(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	return blob, p.l.add(ctx, id, uint64(len(blob)))
-}
-
 func (s *Statistics) rawData(ctx context.Context, r *repo.Repository, trees []format.ID) error {
 	l := &locator{r: r, s: s, out: make([]blobindex.Found, locateBatch), blobs: make(map[short]struct{}),
 		frames: make(map[frame]struct{})}
-	pages := pageReader{l}
+	pages := func(ctx context.Context, id format.ID) ([]byte, error) { // counts the pages that it loads
+		blob, err := r.LoadBlob(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		return blob, l.add(ctx, id, uint64(len(blob)))
+	}
 	dirs := make(map[short]struct{})
 	for _, id := range trees {
 		err := once(ctx, pages, id, "/", dirs, func(_ string, n *tree.Node) error {
@@ -267,7 +262,7 @@ func (s *Statistics) rawData(ctx context.Context, r *repo.Repository, trees []fo
 			if _, ok := l.blobs[shorten(n.Content.List)]; ok {
 				return nil // the pages of a list of chunks that was read before
 			}
-			return eachChunk(ctx, pages.LoadBlob, n, func(c tree.Chunk) error {
+			return eachChunk(ctx, pages, n, func(c tree.Chunk) error {
 				if c.IsHole() {
 					return nil
 				}

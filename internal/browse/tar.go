@@ -98,7 +98,7 @@ func (t *tarWriter) add(ctx context.Context, at string, n *tree.Node) error {
 	if h.Typeflag != tar.TypeReg || h.Size == 0 {
 		return nil
 	}
-	if err := WriteContent(ctx, t.r, n, t.tw); err != nil {
+	if err := WriteContent(ctx, t.load, n, t.tw); err != nil {
 		return fmt.Errorf("%s: %w", at, err)
 	}
 	return nil

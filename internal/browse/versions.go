@@ -41,11 +41,13 @@ type VersionQuery struct {
 // oldest. The snapshots are in their order, the oldest first. A directory is the same version as long as its own
 // metadata is. Each different directory is read once for each path that leads to it; in memory are the directories from
 // the root to the current position.
-func Versions(ctx context.Context, r Reader, snapshots []repo.Listed, q VersionQuery, visit func(Version) error) error {
-	v := &versions{r: r, snapshots: snapshots, q: q, visit: visit}
+func Versions(
+	ctx context.Context, load tree.Load, snapshots []repo.Listed, q VersionQuery, visit func(Version) error,
+) error {
+	v := &versions{load: load, snapshots: snapshots, q: q, visit: visit}
 	subtrees := make([]format.ID, len(snapshots))
 	for i, s := range snapshots {
-		n, err := Resolve(ctx, r, s.Snapshot.Tree, q.Dir)
+		n, err := Resolve(ctx, load, s.Snapshot.Tree, q.Dir)
 		if errors.Is(err, ErrNotFound) || errors.Is(err, ErrNotDir) {
 			continue
 		}
@@ -58,7 +60,7 @@ func Versions(ctx context.Context, r Reader, snapshots []repo.Listed, q VersionQ
 }
 
 type versions struct {
-	r         Reader
+	load      tree.Load
 	snapshots []repo.Listed
 	q         VersionQuery
 	visit     func(Version) error
@@ -73,7 +75,7 @@ func (v *versions) dir(ctx context.Context, at string, subtrees []format.ID) err
 			continue
 		}
 		list := map[string]*tree.Node{}
-		err := tree.Walk(ctx, v.r.LoadBlob, id, func(n *tree.Node) error {
+		err := tree.Walk(ctx, v.load, id, func(n *tree.Node) error {
 			list[n.Name], names[n.Name] = n, true
 			return nil
 		})

@@ -35,7 +35,7 @@ func TestVersions(t *testing.T) {
 	}
 	versions := func(q browse.VersionQuery) (all []string) {
 		q.Match = func(_ string, n *tree.Node) bool { return n.Type == tree.File }
-		require.NoError(t, browse.Versions(context.Background(), r, list, q, func(v browse.Version) error {
+		require.NoError(t, browse.Versions(context.Background(), r.LoadBlob, list, q, func(v browse.Version) error {
 			all = append(all, fmt.Sprintf("%s %d-%d %t", v.Path, numbers[v.First.ID], numbers[v.Last.ID], v.Active))
 			return nil
 		}))
@@ -76,7 +76,7 @@ func TestVersionsOfContents(t *testing.T) {
 	var got []string
 	q := browse.VersionQuery{Dir: "/", Inactive: true, Contents: true,
 		Match: func(at string, _ *tree.Node) bool { return at == "/f" }}
-	require.NoError(t, browse.Versions(t.Context(), r, list, q, func(v browse.Version) error {
+	require.NoError(t, browse.Versions(t.Context(), r.LoadBlob, list, q, func(v browse.Version) error {
 		got = append(got, fmt.Sprintf("%d-%d %d %t %#o", v.First.ID[0], v.Last.ID[0], v.Count, v.Active, v.Node.Mode))
 		return nil
 	}))

@@ -61,7 +61,7 @@ func (d *dumper) zipOne(ctx context.Context, zw *zip.Writer, at string, n *tree.
 	case n.Type == tree.Symlink:
 		_, err = io.WriteString(body, n.Target)
 	case n.Type == tree.File:
-		err = WriteContent(ctx, d.r, n, body)
+		err = WriteContent(ctx, d.load, n, body)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", at, err)

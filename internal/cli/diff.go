@@ -82,7 +82,8 @@ func (a *app) diffSnapshots(ctx context.Context, r *repo.Repository, f diffFlags
 	if err != nil {
 		return err
 	}
-	stats, err := browse.Diff(ctx, r, old.Subtree, now.Subtree, browse.DiffOptions{Metadata: f.metadata}, a.change)
+	opt := browse.DiffOptions{Metadata: f.metadata}
+	stats, err := browse.Diff(ctx, r.LoadBlob, old.Subtree, now.Subtree, opt, a.change)
 	if err != nil {
 		return err
 	}
@@ -99,7 +100,7 @@ func (a *app) sideOf(ctx context.Context, r *repo.Repository, argument string, f
 	if err != nil {
 		return nil, "", err
 	}
-	n, err = browse.Resolve(ctx, r, l.Snapshot.Tree, sub)
+	n, err = browse.Resolve(ctx, r.LoadBlob, l.Snapshot.Tree, sub)
 	if err == nil && n.Subtree.IsZero() {
 		err = usagef("%s: not a directory; name two directories or two snapshots", argument)
 	}
@@ -181,7 +182,7 @@ func livePairs(ctx context.Context, r *repo.Repository, found repo.Listed, sub s
 		if nested || !filepath.IsAbs(source) || !scope.Within(path, only) {
 			continue
 		}
-		old, err := browse.Resolve(ctx, r, found.Snapshot.Tree, path)
+		old, err := browse.Resolve(ctx, r.LoadBlob, found.Snapshot.Tree, path)
 		if errors.Is(err, browse.ErrNotFound) && path == source {
 			continue // it was excluded
 		}

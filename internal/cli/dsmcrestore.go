@@ -64,7 +64,7 @@ func eachVersion(ctx context.Context, r *repo.Repository, list []repo.Listed, s 
 ) error {
 	q := browse.VersionQuery{Dir: s.Dir, Match: matcher(s, command), Enter: deep(command),
 		Inactive: command.Options["inactive"] != ""}
-	return browse.Versions(ctx, r, list, q, visit)
+	return browse.Versions(ctx, r.LoadBlob, list, q, visit)
 }
 
 // matcher returns a function that reports whether an object is meant by a file specification and -filesonly or
@@ -164,7 +164,7 @@ func (a *app) dsmcChoose(ctx context.Context, r *repo.Repository, s dsmc.Spec, c
 			continue
 		}
 		covered = true
-		n, err := browse.Resolve(ctx, r, one.Snapshot.Tree, at)
+		n, err := browse.Resolve(ctx, r.LoadBlob, one.Snapshot.Tree, at)
 		switch {
 		case errors.Is(err, browse.ErrNotFound), errors.Is(err, browse.ErrNotDir):
 			if command.Options["latest"] != "" {

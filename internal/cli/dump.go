@@ -73,7 +73,7 @@ The file of --target is replaced when the output is complete; until then it stay
 			a.print.Note(fmt.Sprintf("%s: %v", human.Printable(path), err))
 		}
 		err = a.into(target, func(w io.Writer) error {
-			return browse.DumpAs(ctx, r, found.Snapshot.Tree, sub, as, w)
+			return browse.DumpAs(ctx, r.LoadBlob, found.Snapshot.Tree, sub, as, w)
 		})
 		if errors.Is(err, errBinary) {
 			return &usageError{errBinary}

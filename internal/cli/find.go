@@ -102,7 +102,7 @@ func (a *app) find(ctx context.Context, f *findFlags, args []string) (err error)
 		return err
 	}
 	var last *repo.Listed
-	err = browse.Find(ctx, r, list, q, func(m browse.Match) error {
+	err = browse.Find(ctx, r.LoadBlob, list, q, func(m browse.Match) error {
 		if last == nil || m.Snapshot.ID != last.ID {
 			last = m.Snapshot
 			if err := a.print.Report(output.Heading(last)); err != nil {

@@ -53,7 +53,7 @@ lists their subdirectories too; for a snapshot without a directory that is all t
 			show := func(path string, n *tree.Node) error {
 				return a.print.Print(&output.Node{Path: path, Node: n, In: found.Snapshot, Long: long, Exact: exact})
 			}
-			err := browse.List(ctx, r, found.Snapshot.Tree, join(sub, dir), recursive, show)
+			err := browse.List(ctx, r.LoadBlob, found.Snapshot.Tree, join(sub, dir), recursive, show)
 			missing := errors.Is(err, browse.ErrNotFound) || errors.Is(err, browse.ErrNotDir)
 			if err != nil && (named || !missing) { // the snapshot may lack a source of its own
 				return withAbsolute(err, cmp.Or(sub, dir))

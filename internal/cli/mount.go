@@ -66,7 +66,7 @@ It needs FUSE: on Debian the package fuse3, on macOS macFUSE (not tested there y
 		if err != nil {
 			return err
 		}
-		return mount.Serve(ctx, dir, root, r, mount.Options{
+		return mount.Serve(ctx, dir, root, r.LoadBlob, mount.Options{
 			AllowOther: others, Plain: plain, Source: r.Store().Location(), Notify: a.print.Note,
 		}, func() {
 			a.print.Show(fmt.Sprintf("Mounted at %s. Press Ctrl-C to unmount.\n", human.Printable(dir)))
@@ -90,7 +90,7 @@ func (a *app) mountArgs(c *cobra.Command, args []string, word string) ([]cobra.C
 // rootOf returns what is mounted: all snapshots that pass the filter, or the directory that an argument names.
 func (a *app) rootOf(ctx context.Context, r *repo.Repository, args []string, filter repo.Filter) (view.Entry, error) {
 	if len(args) == 0 {
-		root := view.NewRepository(r, a.viewed(r, filter), time.Now).Root()
+		root := view.NewRepository(r.LoadBlob, a.viewed(r, filter), time.Now).Root()
 		// An error of the first listing ends the command, not the first look.
 		return root, root.Folder.List(ctx, 0, func(view.Entry) bool { return false })
 	}
@@ -98,14 +98,14 @@ func (a *app) rootOf(ctx context.Context, r *repo.Repository, args []string, fil
 	if err != nil {
 		return view.Entry{}, err
 	}
-	n, err := browse.Resolve(ctx, r, found.Snapshot.Tree, sub)
+	n, err := browse.Resolve(ctx, r.LoadBlob, found.Snapshot.Tree, sub)
 	if err != nil {
 		return view.Entry{}, err
 	}
 	if n.Subtree.IsZero() {
 		return view.Entry{}, usagef("%s is no directory: dump it, or mount the directory it is in", sub)
 	}
-	return view.NewTrees(r).Root(found.ID, n), nil
+	return view.NewTrees(r.LoadBlob).Root(found.ID, n), nil
 }
 
 // viewed returns what lists the snapshots that can be read, oldest first, and notes each one that cannot once.

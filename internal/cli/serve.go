@@ -57,7 +57,7 @@ are not.`,
 			return fmt.Errorf("listen: %w; choose another --port", err)
 		}
 		password := rand.Text()
-		server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: webdav.Handler(root, r, password,
+		server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: webdav.Handler(root, r.LoadBlob, password,
 			func(path string, err error) { a.print.Note(fmt.Sprintf("%s: %v", human.Printable(path), err)) })}
 		a.print.Show(fmt.Sprintf("Serving at http://%s/ as user %s with password %s. Press Ctrl-C to end.\n", at.Addr(),
 			webdav.User, password))

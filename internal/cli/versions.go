@@ -151,7 +151,7 @@ func (a *app) versionsOf(ctx context.Context, r *repo.Repository, hosts [][]repo
 			host = list[0].Snapshot.Host
 		}
 		last := ""
-		err := browse.Versions(ctx, r, list, q, func(one browse.Version) error {
+		err := browse.Versions(ctx, r.LoadBlob, list, q, func(one browse.Version) error {
 			if one.Node.Type == tree.Dir {
 				dirs++
 				return nil

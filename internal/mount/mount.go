@@ -20,6 +20,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/tidemark-backup/tidemark/internal/view"
+	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
 // Type is the type of these mounts in the mount table.
@@ -48,8 +49,8 @@ type Options struct {
 
 // Serve mounts root at dir, calls mounted, and serves until the context ends or the mount is removed. A mount that is
 // in use when the context ends is detached: programs that use it get errors.
-func Serve(ctx context.Context, dir string, root view.Entry, from view.Reader, opt Options, mounted func()) error {
-	s := newServer(root, from, opt.Notify)
+func Serve(ctx context.Context, dir string, root view.Entry, load tree.Load, opt Options, mounted func()) error {
+	s := newServer(root, load, opt.Notify)
 	with := &fuse.MountOptions{
 		AllowOther: opt.AllowOther, FsName: opt.Source, Name: "tidemark", MaxWrite: transfer, MaxReadAhead: transfer,
 		DisableXAttrs: opt.Plain, ExplicitDataCacheControl: true, EnableSymlinkCaching: true, MaxBackground: 64,

@@ -18,7 +18,7 @@ import (
 type server struct {
 	fuse.RawFileSystem // refuses what is not here
 
-	from   view.Reader
+	load   tree.Load
 	notify func(string)
 
 	mu       sync.Mutex
@@ -53,10 +53,10 @@ const (
 	mostReported = 1000 // lines about what cannot be read
 )
 
-func newServer(root view.Entry, from view.Reader, notify func(string)) *server {
+func newServer(root view.Entry, load tree.Load, notify func(string)) *server {
 	top := &directory{entry: root, below: make(map[uint64]*directory)}
 	top.above = top
-	return &server{RawFileSystem: fuse.NewDefaultRawFileSystem(), from: view.Recent(from), notify: notify,
+	return &server{RawFileSystem: fuse.NewDefaultRawFileSystem(), load: view.Recent(load), notify: notify,
 		dirs: map[uint64]*directory{0: top}, files: make(map[uint64]*opened), failed: make(map[string]bool)}
 }
 
@@ -293,7 +293,7 @@ func (s *server) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut
 	if e.Node.Type != tree.File {
 		return fuse.EACCES
 	}
-	f, err := view.NewFile(s.from, e.Node)
+	f, err := view.NewFile(s.load, e.Node)
 	if err != nil {
 		return s.status(err, e.Node.Name)
 	}

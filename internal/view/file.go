@@ -23,7 +23,7 @@ const (
 
 // File is the content of a file. It is safe for concurrent use.
 type File struct {
-	from    Reader
+	load    tree.Load
 	size    uint64
 	content tree.Content
 	ahead   context.Context
@@ -51,11 +51,11 @@ func (p *piece) at(at uint64) (tree.Chunk, uint64) {
 }
 
 // NewFile returns the content of a file, without reading anything. The error is ErrNoContent if there is none.
-func NewFile(from Reader, n *tree.Node) (*File, error) {
+func NewFile(load tree.Load, n *tree.Node) (*File, error) {
 	if n.Outcome == tree.Skipped || n.Outcome == tree.Unreadable {
 		return nil, ErrNoContent
 	}
-	f := &File{from: from, size: n.Size, content: n.Content, coming: make(map[uint64]chan struct{})}
+	f := &File{load: load, size: n.Size, content: n.Content, coming: make(map[uint64]chan struct{})}
 	f.ahead, f.stop = context.WithCancel(context.Background())
 	return f, nil
 }
@@ -67,7 +67,7 @@ func (f *File) Close() {
 }
 
 // ReadAt fills p with the content from that offset. It returns fewer bytes, with io.EOF, only at the end of the file.
-// Errors are those of the reader; bytes before the chunk that failed are returned.
+// Errors are those of the load; bytes before the chunk that failed are returned.
 func (f *File) ReadAt(ctx context.Context, p []byte, at uint64) (n int, err error) {
 	if at >= f.size {
 		return 0, io.EOF
@@ -109,7 +109,7 @@ func (f *File) readChunk(ctx context.Context, p []byte, at uint64) (int, error) 
 		case <-ctx.Done():
 		}
 	}
-	blob, err := tree.LoadChunk(ctx, f.from.LoadBlob, c)
+	blob, err := tree.LoadChunk(ctx, f.load, c)
 	if err != nil {
 		return 0, err
 	}
@@ -141,7 +141,7 @@ func (f *File) piece(ctx context.Context, at uint64) (piece, error) {
 	}
 	begin, end := uint64(0), uint64(0) // of the page; the root has no branch that says its end
 	for id, level := f.content.List, -1; ; level-- {
-		p, err := tree.LoadListPage(ctx, f.from.LoadBlob, id, level)
+		p, err := tree.LoadListPage(ctx, f.load, id, level)
 		if err != nil {
 			return piece{}, err
 		}
@@ -227,7 +227,7 @@ func Allocated(n *tree.Node) uint64 {
 }
 
 // readAhead begins to load the chunks behind a read that begins near where the last one ended, as far as the part of
-// the list says where they are. They stay in the memory of the reader.
+// the list says where they are. They stay in the memory of the repository.
 func (f *File) readAhead(at, end uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -247,7 +247,7 @@ func (f *File) readAhead(at, end uint64) {
 		done := make(chan struct{})
 		f.coming[start] = done
 		f.loading.Go(func() {
-			_, _ = f.from.LoadBlob(f.ahead, c.ID) // the read itself will say an error
+			_, _ = f.load(f.ahead, c.ID) // the read itself will say an error
 			f.mu.Lock()
 			delete(f.coming, start)
 			f.mu.Unlock()

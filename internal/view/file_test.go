@@ -43,7 +43,7 @@ func TestListPagesThatContradictOneAnother(t *testing.T) {
 	require.NoError(t, err)
 	n := &tree.Node{Type: tree.File, Size: chunks * each, Content: whole}
 	read := func(at uint64) error {
-		f, err := view.NewFile(blobs, n)
+		f, err := view.NewFile(blobs.LoadBlob, n)
 		require.NoError(t, err)
 		defer f.Close()
 		p := make([]byte, 3*each)
@@ -112,7 +112,8 @@ func TestReadingInOrderHidesTheLatency(t *testing.T) {
 	read := func(offset func(i uint64) uint64) (took time.Duration, loads int64) {
 		synctest.Test(t, func(t *testing.T) {
 			from := &remote{stored: blobs}
-			f, err := view.NewFile(view.Recent(from), &tree.Node{Type: tree.File, Size: chunks * each, Content: content})
+			n := &tree.Node{Type: tree.File, Size: chunks * each, Content: content}
+			f, err := view.NewFile(view.Recent(from.LoadBlob), n)
 			require.NoError(t, err)
 			begin := time.Now()
 			for i := range uint64(chunks) * 8 {

@@ -15,13 +15,13 @@ const pagesKept = 64
 
 // Trees reads the directories of snapshots.
 type Trees struct {
-	from  Reader
+	load  tree.Load
 	pages *repo.Recent[format.ID, *tree.Page]
 }
 
-// NewTrees returns the directories of the snapshots that from delivers.
-func NewTrees(from Reader) *Trees {
-	return &Trees{from: from, pages: repo.NewRecent[format.ID](pagesKept, func(*tree.Page) int { return 1 })}
+// NewTrees returns the directories of the snapshots that load delivers.
+func NewTrees(load tree.Load) *Trees {
+	return &Trees{load: load, pages: repo.NewRecent[format.ID](pagesKept, func(*tree.Page) int { return 1 })}
 }
 
 // Root returns the directory n of a snapshot as the root of a tree.
@@ -32,7 +32,7 @@ func (t *Trees) Root(snapshot format.ID, n *tree.Node) Entry {
 
 // page returns a decoded page of that level; -1: of any level, for a root.
 func (t *Trees) page(ctx context.Context, id format.ID, level int) (*tree.Page, error) {
-	return t.pages.Get(ctx, id, func() (*tree.Page, error) { return tree.LoadPage(ctx, t.from.LoadBlob, id, level) })
+	return t.pages.Get(ctx, id, func() (*tree.Page, error) { return tree.LoadPage(ctx, t.load, id, level) })
 }
 
 // folder is a directory of a snapshot. The number of an entry is its rank in the order of names.

@@ -30,8 +30,10 @@ type Repository struct {
 
 // NewRepository returns the tree of the snapshots that list returns, oldest first and all of them readable. list is
 // called when something looks at the tree and the last listing is older than Fresh by the clock now.
-func NewRepository(from Reader, list func(context.Context) ([]repo.Listed, error), now func() time.Time) *Repository {
-	r := &Repository{trees: NewTrees(from), list: list, now: now, folders: make(map[string]*names)}
+func NewRepository(
+	load tree.Load, list func(context.Context) ([]repo.Listed, error), now func() time.Time,
+) *Repository {
+	r := &Repository{trees: NewTrees(load), list: list, now: now, folders: make(map[string]*names)}
 	r.folder("")
 	return r
 }

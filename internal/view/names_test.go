@@ -69,7 +69,7 @@ func TestNamesOfSnapshots(t *testing.T) {
 	l.add("a/b", 2, false, "..", "week")
 	l.add("mac", 2, false)
 	l.add("new", 3, true)
-	root := view.NewRepository(noBlobs{}, l.list, func() time.Time { return l.now }).Root()
+	root := view.NewRepository(noBlobs{}.LoadBlob, l.list, func() time.Time { return l.now }).Root()
 	require.Equal(t, []string{"hosts", "latest -> snapshots/2026-11-28_05-49-02_03000000", "snapshots", "tags"},
 		names(t, root))
 	require.Equal(t, []string{"2026-11-28_05-49-01", "2026-11-28_05-49-02", "2026-11-28_05-49-02_03000000",
@@ -85,7 +85,7 @@ func TestListingIsAskedForWhenSomethingLooks(t *testing.T) {
 	l := &listing{now: time.Unix(1e9, 0)}
 	l.add("mac", 1, false)
 	l.add("mac", 2, false)
-	root := view.NewRepository(noBlobs{}, l.list, func() time.Time { return l.now }).Root()
+	root := view.NewRepository(noBlobs{}.LoadBlob, l.list, func() time.Time { return l.now }).Root()
 	require.Zero(t, l.asked)
 	first := at(t, root, "snapshots", "2026-11-28_05-49-01")
 	at(t, root, "hosts", "mac")
@@ -120,7 +120,7 @@ func TestListingIsAskedForWhenSomethingLooks(t *testing.T) {
 func TestALinkThatMovesIsAnotherObject(t *testing.T) {
 	l := &listing{now: time.Unix(1e9, 0)}
 	l.add("mac", 1, false)
-	root := view.NewRepository(noBlobs{}, l.list, func() time.Time { return l.now }).Root()
+	root := view.NewRepository(noBlobs{}.LoadBlob, l.list, func() time.Time { return l.now }).Root()
 	first := at(t, root, "latest")
 	l.now = l.now.Add(time.Hour)
 	same := at(t, root, "latest")
@@ -144,7 +144,7 @@ func TestALinkThatMovesIsAnotherObject(t *testing.T) {
 
 func TestFirstListingFails(t *testing.T) {
 	l := &listing{now: time.Unix(1e9, 0), err: errors.New("the target is away")}
-	root := view.NewRepository(noBlobs{}, l.list, func() time.Time { return l.now }).Root()
+	root := view.NewRepository(noBlobs{}.LoadBlob, l.list, func() time.Time { return l.now }).Root()
 	_, err := root.Folder.Find(t.Context(), "latest")
 	require.ErrorIs(t, err, l.err)
 	l.err = nil
@@ -164,9 +164,9 @@ func (c *counting) LoadBlob(_ context.Context, id format.ID) ([]byte, error) {
 
 func TestRecentBlobsAreLoadedOnce(t *testing.T) {
 	from := &counting{map[format.ID]int{}}
-	r := view.Recent(from)
+	load := view.Recent(from.LoadBlob)
 	read := func(n byte) {
-		blob, err := r.LoadBlob(t.Context(), format.ID{n})
+		blob, err := load(t.Context(), format.ID{n})
 		require.NoError(t, err)
 		require.Equal(t, n, blob[0])
 	}
@@ -182,7 +182,7 @@ func TestRecentBlobsAreLoadedOnce(t *testing.T) {
 	read(1)
 	require.Equal(t, 2, from.loaded[format.ID{1}], "the oldest is replaced")
 	for range 2 {
-		_, err := r.LoadBlob(t.Context(), format.ID{})
+		_, err := load(t.Context(), format.ID{})
 		require.Error(t, err)
 	}
 	require.Equal(t, 2, from.loaded[format.ID{}], "an error is not kept")

@@ -5,7 +5,7 @@
 //	Root ── latest, snapshots/, hosts/, tags/ ──► Snapshot ──► folder ──► folder ──► file
 //	         names of listed snapshots             tree pages, by number or name      chunks, by offset
 //
-// Folders, files and the reader are safe for concurrent use.
+// Folders and files are safe for concurrent use.
 package view
 
 import (
@@ -13,14 +13,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 
-	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
-
-// Reader delivers blobs, verified against their IDs. *repo.Repository is one. Blobs are not changed by the view.
-type Reader interface {
-	LoadBlob(ctx context.Context, id format.ID) ([]byte, error)
-}
 
 // Entry is one object in a folder.
 type Entry struct {

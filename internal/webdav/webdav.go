@@ -30,9 +30,9 @@ import (
 const User = "tidemark"
 
 // Handler serves root to those who give User and the password. failed receives what could not be read.
-func Handler(root view.Entry, from view.Reader, password string, failed func(path string, err error)) http.Handler {
+func Handler(root view.Entry, load tree.Load, password string, failed func(path string, err error)) http.Handler {
 	dav := &webdav.Handler{
-		FileSystem: &files{root: root, from: view.Recent(from), failed: failed}, LockSystem: webdav.NewMemLS(),
+		FileSystem: &files{root: root, load: view.Recent(load), failed: failed}, LockSystem: webdav.NewMemLS(),
 	}
 	want := sha256.Sum256([]byte(User + "\x00" + password))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -55,7 +55,7 @@ func Handler(root view.Entry, from view.Reader, password string, failed func(pat
 // files implements webdav.FileSystem.
 type files struct {
 	root   view.Entry
-	from   view.Reader
+	load   tree.Load
 	failed func(string, error)
 }
 
@@ -120,7 +120,7 @@ func (f *files) OpenFile(ctx context.Context, name string, flag int, _ os.FileMo
 	}
 	open := &file{of: f, ctx: ctx, name: name, entry: e}
 	if e.Folder == nil {
-		if open.content, err = view.NewFile(f.from, e.Node); err != nil {
+		if open.content, err = view.NewFile(f.load, e.Node); err != nil {
 			return nil, f.failure(name, err)
 		}
 	}

@@ -52,9 +52,9 @@ func serve(t *testing.T, files map[string]string) *client {
 	r, err := repo.Open(t.Context(), e.Store, e.Open)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
-	root := view.NewRepository(r, r.Snapshots, time.Now).Root()
+	root := view.NewRepository(r.LoadBlob, r.Snapshots, time.Now).Root()
 	var loaded atomic.Int64
-	server := httptest.NewServer(webdav.Handler(root, counted{r, &loaded}, "right", func(path string, err error) {
+	server := httptest.NewServer(webdav.Handler(root, counted{r, &loaded}.LoadBlob, "right", func(path string, err error) {
 		t.Errorf("%s: %v", path, err)
 	}))
 	t.Cleanup(server.Close)

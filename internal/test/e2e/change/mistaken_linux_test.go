@@ -72,7 +72,7 @@ func requireDumped(e *kit.Engine, made *backup.Outcome, dir string, want map[str
 	e.T.Helper()
 	var archive bytes.Buffer
 	require.NoError(e.T, e.With(func(r *repo.Repository) error {
-		return browse.DumpAs(context.Background(), r, made.Snapshot.Tree, dir, browse.Archive{}, &archive)
+		return browse.DumpAs(context.Background(), r.LoadBlob, made.Snapshot.Tree, dir, browse.Archive{}, &archive)
 	}))
 	contents := map[string]string{}
 	for tr := tar.NewReader(&archive); ; {

@@ -172,7 +172,7 @@ func TestRewriteKeepsTheRest(t *testing.T) {
 	require.NoError(t, p.With(func(r *repo.Repository) error {
 		ctx := context.Background()
 		var content snapshot.Content
-		require.NoError(t, browse.List(ctx, r, fresh.Snapshot.Tree, "", true, func(_ string, n *tree.Node) error {
+		require.NoError(t, browse.List(ctx, r.LoadBlob, fresh.Snapshot.Tree, "", true, func(_ string, n *tree.Node) error {
 			switch n.Type {
 			case tree.File:
 				content.Files, content.Bytes = content.Files+1, content.Bytes+n.Size
@@ -185,9 +185,9 @@ func TestRewriteKeepsTheRest(t *testing.T) {
 		}))
 		require.Equal(t, content, fresh.Snapshot.Stats.Content)
 		for _, sub := range []string{"same", "same/deep"} {
-			was, err := browse.Resolve(ctx, r, out.Snapshot.Tree, p.Src+"/"+sub)
+			was, err := browse.Resolve(ctx, r.LoadBlob, out.Snapshot.Tree, p.Src+"/"+sub)
 			require.NoError(t, err)
-			is, err := browse.Resolve(ctx, r, fresh.Snapshot.Tree, p.Src+"/"+sub)
+			is, err := browse.Resolve(ctx, r.LoadBlob, fresh.Snapshot.Tree, p.Src+"/"+sub)
 			require.NoError(t, err)
 			require.Equal(t, was.Subtree, is.Subtree, sub)
 		}

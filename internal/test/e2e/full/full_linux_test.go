@@ -55,7 +55,7 @@ func TestFullRepositoryDisk(t *testing.T) {
 		listed, err := r.Snapshots(context.Background())
 		require.Len(t, listed, 1)
 		require.NoError(t, err)
-		return browse.List(context.Background(), r, listed[0].Snapshot.Tree, src, true,
+		return browse.List(context.Background(), r.LoadBlob, listed[0].Snapshot.Tree, src, true,
 			func(string, *tree.Node) error { return nil })
 	}))
 	e.RequireReadable(first.ID.String(), src)

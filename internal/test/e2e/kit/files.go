@@ -40,12 +40,12 @@ func (e *Engine) Objects(root format.ID, dir string) map[string]Object {
 	e.T.Helper()
 	all := map[string]Object{}
 	require.NoError(e.T, e.With(func(r *repo.Repository) error {
-		return browse.List(context.Background(), r, root, dir, true, func(path string, n *tree.Node) error {
+		return browse.List(context.Background(), r.LoadBlob, root, dir, true, func(path string, n *tree.Node) error {
 			kept := *n
 			o := Object{Node: &kept}
 			if n.Type == tree.File && n.Outcome < tree.Skipped {
 				var out strings.Builder
-				if err := browse.DumpAs(context.Background(), r, root, path, browse.Archive{}, &out); err != nil {
+				if err := browse.DumpAs(context.Background(), r.LoadBlob, root, path, browse.Archive{}, &out); err != nil {
 					return err
 				}
 				o.Data = out.String()

@@ -126,9 +126,9 @@ func folderOf(t *testing.T, r *repo.Repository, path string) view.Entry {
 	t.Helper()
 	found, err := r.FindSnapshot(t.Context(), "latest", repo.Filter{})
 	require.NoError(t, err)
-	n, err := browse.Resolve(t.Context(), r, found.Snapshot.Tree, path)
+	n, err := browse.Resolve(t.Context(), r.LoadBlob, found.Snapshot.Tree, path)
 	require.NoError(t, err)
-	return view.NewTrees(r).Root(found.ID, n)
+	return view.NewTrees(r.LoadBlob).Root(found.ID, n)
 }
 
 // TestRootHasTheModeOfItsDirectory: a private directory that is mounted by itself stays private.

@@ -51,7 +51,7 @@ func mountFor(t *testing.T, e *kit.Engine, others bool) *mounted {
 // snapshotsAt returns the root of all snapshots. Their listing ages by the clock now.
 func snapshotsAt(now func() time.Time) func(*repo.Repository) view.Entry {
 	return func(r *repo.Repository) view.Entry {
-		return view.NewRepository(r, r.Snapshots, now).Root()
+		return view.NewRepository(r.LoadBlob, r.Snapshots, now).Root()
 	}
 }
 
@@ -72,7 +72,7 @@ func mountRoot(t *testing.T, e *kit.Engine, others bool, root func(*repo.Reposit
 	m.end = end
 	ready := make(chan struct{})
 	go func() {
-		m.done <- mount.Serve(ctx, m.dir, top, r, mount.Options{
+		m.done <- mount.Serve(ctx, m.dir, top, r.LoadBlob, mount.Options{
 			AllowOther: others, Source: "test", Notify: func(text string) {
 				m.mu.Lock()
 				defer m.mu.Unlock()

@@ -212,7 +212,7 @@ func TestTurnsOfOneFile(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					return browse.DumpAs(t.Context(), r, found.Snapshot.Tree, one, browse.Archive{}, &got)
+					return browse.DumpAs(t.Context(), r.LoadBlob, found.Snapshot.Tree, one, browse.Archive{}, &got)
 				})
 			})
 			require.Equal(t, want, got.Bytes())
