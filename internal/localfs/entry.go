@@ -1,6 +1,7 @@
 package localfs
 
 import (
+	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -84,9 +85,15 @@ func (e *Entry) setFile(fd int) {
 	e.file = &File{content: content{fd: fd, ioctx: e.dir.ioctx}, host: e.dir.host, opened: e.st}
 }
 
-// Xattrs returns the extended attributes of the object, as Dir.Xattrs does.
+// Xattrs returns the extended attributes of the object, as Dir.Xattrs does; without /proc, those of its name.
 func (e *Entry) Xattrs() ([]tree.Xattr, error) {
+	if !hasXattrs(e.st.Type) {
+		return nil, nil
+	}
 	list, err := e.dir.ioctx.readXattrs(&e.object)
+	if errors.Is(err, ErrNoProc) {
+		return e.dir.Xattrs(e.name, e.st.Type)
+	}
 	return list, wrap("read extended attributes of", e.name, err)
 }
 

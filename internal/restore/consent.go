@@ -71,14 +71,17 @@ func (j *job) loses(in *localfs.Dir, n *tree.Node, a *action) bool {
 	case n.Type == tree.Dir:
 		return false
 	case n.Type != tree.File:
+		if a.hold(in, n) != nil {
+			return true
+		}
 		named := *st
 		named.Links = 1 // its other names stay
-		return !isSpecial(func() (string, error) { return in.Readlink(n.Name) }, n, &named)
+		return !isSpecial(a.held, n, &named)
 	case a.unlike, st.Size > n.Size, st.Size < n.Size && !j.mayBeHalfMade(n, st):
 		return true
 	case st.Size == 0:
 		return false
-	case a.held == nil && a.hold(in, n.Name) != nil:
+	case a.hold(in, n) != nil:
 		return true
 	case st.Size == n.Size:
 		return !j.sameContent(in.Context(), a.held, n)

@@ -23,7 +23,7 @@ type action struct {
 	what    verb
 	why     string
 	old     localfs.Stat   // of the existing object; not for create
-	held    *localfs.Entry // the existing file, if it was compared
+	held    *localfs.Entry // the existing object, if it was compared
 	differ  metadataParts  // what update sets
 	unlike  bool           // the contents were compared, and differ
 	foreign bool           // the rule leaves an object that may be any other one
@@ -53,7 +53,7 @@ const (
 	reasonType    = "something of another type is there"
 )
 
-// close releases the existing file.
+// close releases the existing object.
 func (a *action) close() {
 	if a.held != nil {
 		a.held.Close()
@@ -64,9 +64,12 @@ func (a *action) close() {
 // makes reports whether the entry is made.
 func (a *action) makes() bool { return a.what == create || a.what == replace }
 
-// hold pins the existing file name.
-func (a *action) hold(in *localfs.Dir, name string) (err error) {
-	if a.held, err = in.Pin(name, tree.File); err == nil {
+// hold pins the existing object of n's name, unless it did before.
+func (a *action) hold(in *localfs.Dir, n *tree.Node) (err error) {
+	if a.held != nil {
+		return nil
+	}
+	if a.held, err = in.Pin(n.Name, n.Type); err == nil {
 		a.old = *a.held.Stat()
 	}
 	return err
@@ -89,12 +92,12 @@ func (j *job) decide(ctx context.Context, o *entry) (a action, err error) {
 	return a, err
 }
 
-// decideIn is decide in the open directory of o. A file that the rule may replace is held, so that an action reaches
-// the object that was compared. Other objects are compared by name.
+// decideIn is decide in the open directory of o. What is not a directory is held if the rule may replace it, so that an
+// action reaches the object that was compared.
 func (j *job) decideIn(ctx context.Context, in *localfs.Dir, o *entry) (a action, err error) {
-	n, isFile := o.node, o.node.Type == tree.File
-	if isFile && j.to.Overwrite == Always && j.survey == nil {
-		err = a.hold(in, n.Name)
+	n, holds := o.node, o.node.Type != tree.Dir
+	if holds && j.to.Overwrite == Always && j.survey == nil {
+		err = a.hold(in, n)
 	} else {
 		err = in.Lstat(n.Name, &a.old)
 	}
@@ -111,8 +114,8 @@ func (j *job) decideIn(ctx context.Context, in *localfs.Dir, o *entry) (a action
 	case j.survey != nil:
 		j.glance(in, o, &a)
 		return a, nil
-	case isFile && a.held == nil:
-		err = a.hold(in, n.Name)
+	case holds:
+		err = a.hold(in, n)
 	}
 	if errors.Is(err, localfs.ErrVanished) {
 		return action{what: create, why: reasonMissing}, nil
@@ -120,14 +123,8 @@ func (j *job) decideIn(ctx context.Context, in *localfs.Dir, o *entry) (a action
 	if err != nil {
 		return a, err
 	}
-	equal := false
-	if isFile {
-		equal = j.equalFile(ctx, n, &a)
-	} else {
-		equal = j.equalSpecial(in, n, &a)
-	}
 	switch {
-	case !equal:
+	case !j.equal(ctx, n, &a):
 		a.what, a.why = replace, reasonDiffers(n, &a.old)
 		return a, j.permits(in, o, &a)
 	case a.differ == 0:
@@ -148,7 +145,7 @@ func (j *job) leaveByRule(ctx context.Context, in *localfs.Dir, o *entry, a *act
 	if o.link == nil || !j.keepsUnread() {
 		return nil
 	}
-	a.foreign = n.Type != tree.File || a.old.Type != tree.File || a.old.Mtime != n.ModTime || a.hold(in, n.Name) != nil ||
+	a.foreign = n.Type != tree.File || a.old.Type != tree.File || a.old.Mtime != n.ModTime || a.hold(in, n) != nil ||
 		!j.sameContent(ctx, a.held, n)
 	return nil
 }
@@ -194,6 +191,19 @@ func (j *job) decideName(o *entry) (a action, err error) {
 	return a, err
 }
 
+// equal reports whether the held object is n apart from metadata, and sets a.differ. Root changes no owner of a special
+// object: nothing shows that the object is ours.
+func (j *job) equal(ctx context.Context, n *tree.Node, a *action) bool {
+	switch {
+	case n.Type == tree.File:
+		return j.equalFile(ctx, n, a)
+	case !isSpecial(a.held, n, &a.old):
+		return false
+	}
+	a.differ = compareMetadata(a.held, n, &a.old, j.to.Apply)
+	return a.differ&partOwner == 0 || os.Geteuid() != 0
+}
+
 // equalFile reports whether the held file has the content of n, and sets a.differ. A file with more links than in the
 // snapshot may be shared with other programs and is not equal. Neither is a file with several links and other metadata,
 // since a correction would change all its names. Without root, a different owner is accepted.
@@ -218,25 +228,14 @@ func (j *job) equalFile(ctx context.Context, n *tree.Node, a *action) bool {
 	return true
 }
 
-// equalSpecial reports whether the existing object is n apart from metadata, and sets a.differ. Root changes no owner
-// there: nothing shows that the object is ours.
-func (j *job) equalSpecial(in *localfs.Dir, n *tree.Node, a *action) bool {
-	if !isSpecial(func() (string, error) { return in.Readlink(n.Name) }, n, &a.old) {
-		return false
-	}
-	a.differ = compareMetadata(namedEntry{dir: in, node: n}, n, &a.old, j.to.Apply)
-	return a.differ&partOwner == 0 || os.Geteuid() != 0
-}
-
-// isSpecial reports whether an object with status st equals n apart from metadata, and has no more links. link reads
-// it.
-func isSpecial(link func() (string, error), n *tree.Node, st *localfs.Stat) bool {
+// isSpecial reports whether the object e with status st equals n apart from metadata, and has no more links.
+func isSpecial(e *localfs.Entry, n *tree.Node, st *localfs.Stat) bool {
 	if st.Type != n.Type || st.Links > max(n.Links, 1) {
 		return false
 	}
 	switch n.Type {
 	case tree.Symlink:
-		target, err := link()
+		target, err := e.Readlink()
 		return err == nil && target == n.Target
 	case tree.CharDevice, tree.BlockDevice:
 		return st.Rdev == n.Device

@@ -151,10 +151,8 @@ func (j *job) finishDirIn(h *localfs.Dir, d *dir) error {
 	}
 	changed := false
 	if a.differ != 0 {
-		var failed error
 		a.what, a.why = update, reasonMetadata(a.differ)
-		changed, failed = j.do.update(&entry{node: &d.node, path: d.path}, &a)
-		err = errors.Join(err, failed)
+		changed = j.do.update(&entry{node: &d.node, path: d.path}, &a)
 	}
 	j.count(d, changed)
 	j.planned(d.path, a.what, a.why)

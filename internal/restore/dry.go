@@ -65,7 +65,7 @@ func (x dry) special(o *entry, a *action) error {
 
 func (x dry) name(o *entry, a *action) error { return x.special(o, a) }
 
-func (x dry) update(*entry, *action) (bool, error) { return true, nil }
+func (x dry) update(*entry, *action) bool { return true }
 
 func (x dry) extra(in *localfs.Dir, name, at string) (uint64, error) {
 	n, err := removeTree(in, name, true)

@@ -23,7 +23,7 @@ type executor interface {
 	// name makes o a further name of the object of o.link.
 	name(o *entry, a *action) error
 	// update sets the metadata in which the existing object differs, and reports whether that changed anything.
-	update(o *entry, a *action) (changed bool, err error)
+	update(o *entry, a *action) (changed bool)
 	// extra removes an entry of in that the snapshot does not have, with what is below it. It returns the number of
 	// objects, also with an error.
 	extra(in *localfs.Dir, name, at string) (uint64, error)
@@ -157,27 +157,13 @@ func (x real) name(o *entry, a *action) error {
 	})
 }
 
-// update pins an object that was compared by its name, and compares it again.
-func (x real) update(o *entry, a *action) (changed bool, err error) {
-	if a.held == nil {
-		err := x.withDir(o.dir, func(in *localfs.Dir) (err error) {
-			a.held, err = in.Pin(o.node.Name, o.node.Type)
-			return err
-		})
-		if err != nil {
-			return false, err
-		}
-		if !isSpecial(a.held.Readlink, o.node, a.held.Stat()) || identityOf(a.held.Stat()) != identityOf(&a.old) {
-			return false, errChanged
-		}
-		a.differ = compareMetadata(a.held, o.node, a.held.Stat(), x.to.Apply)
-	}
+func (x real) update(o *entry, a *action) (changed bool) {
 	if a.held.Stat().Attr&(localfs.AttrImmutable|localfs.AttrAppend) != 0 {
 		_ = a.held.Unprotect() // its flags are set again with the rest
 	}
 	ps := a.held.Apply(o.node, a.differ.only(x.to.Apply))
 	x.noteProblems(o.path, ps)
-	return a.differ.without(ps) != 0, nil
+	return a.differ.without(ps) != 0
 }
 
 func (x real) extra(in *localfs.Dir, name, _ string) (uint64, error) {

@@ -26,29 +26,11 @@ const partsOfAccess = partOwner | partMode | partXattrs
 // statFlags are the inode flags that a status contains.
 const statFlags = localfs.AttrImmutable | localfs.AttrAppend | localfs.AttrNoDump
 
-// metadataReader reads the metadata of one object.
-type metadataReader interface {
-	Flags() (uint64, error)
-	Xattrs() ([]tree.Xattr, error)
-}
-
-// namedEntry reads an entry by its name, which may lead to another object in each call. Only the decision to leave the
-// object as it is may depend on it.
-type namedEntry struct {
-	dir  *localfs.Dir
-	node *tree.Node
-}
-
-// Flags implements metadataReader.
-func (o namedEntry) Flags() (uint64, error) { return o.dir.Flags(o.node.Name, o.node.Type) }
-
-// Xattrs implements metadataReader.
-func (o namedEntry) Xattrs() ([]tree.Xattr, error) { return o.dir.Xattrs(o.node.Name, o.node.Type) }
-
-// compareMetadata returns the parts in which an object with status st differs from n. It ignores what the options skip,
-// and flags that are neither in n nor in the status. Unreadable attributes count as different.
-func compareMetadata(o metadataReader, n *tree.Node, st *localfs.Stat,
-	what localfs.ApplyOptions) (differ metadataParts) {
+// compareMetadata returns the parts in which the object o with status st differs from n. It ignores what the options
+// skip, and flags that are neither in n nor in the status. Unreadable attributes count as different.
+func compareMetadata(
+	o *localfs.Entry, n *tree.Node, st *localfs.Stat, what localfs.ApplyOptions,
+) (differ metadataParts) {
 	if !what.SkipOwner && (st.UID != n.UID || st.GID != n.GID) {
 		differ |= partOwner
 	}
@@ -71,7 +53,7 @@ func compareMetadata(o metadataReader, n *tree.Node, st *localfs.Stat,
 }
 
 // sameXattrs compares extended attributes, except those that belong to the target.
-func sameXattrs(o metadataReader, n *tree.Node) bool {
+func sameXattrs(o *localfs.Entry, n *tree.Node) bool {
 	there, err := o.Xattrs()
 	if err != nil {
 		return localfs.Unsupported(err) && len(n.Xattrs) == 0

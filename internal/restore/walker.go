@@ -179,7 +179,7 @@ func (w *walker) object(ctx context.Context, o *entry) error {
 	switch {
 	case err != nil:
 	case !a.makes():
-		err = w.settle(o, &a)
+		w.settle(o, &a)
 	case o.node.Type == tree.File:
 		w.planned(o.path, a.what, a.why)
 		w.clock.Enter(was)
@@ -206,13 +206,8 @@ func (w *walker) object(ctx context.Context, o *entry) error {
 }
 
 // settle finishes an entry whose object exists. Only its metadata may be set.
-func (w *walker) settle(o *entry, a *action) (err error) {
-	changed := false
-	if a.what == update {
-		if changed, err = w.do.update(o, a); err != nil {
-			return err
-		}
-	}
+func (w *walker) settle(o *entry, a *action) {
+	changed := a.what == update && w.do.update(o, a)
 	if a.notOurs {
 		w.noteProblems(o.path, []localfs.Problem{{What: "owner", Err: errNotOwner}})
 	}
@@ -228,7 +223,6 @@ func (w *walker) settle(o *entry, a *action) (err error) {
 		w.ledger.Bytes.Restored.Add(o.node.Size)
 	}
 	w.planned(o.path, a.what, a.why)
-	return nil
 }
 
 // subdirectory makes the directory d and descends into it. A directory that is not selected itself is made when one of
