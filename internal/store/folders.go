@@ -53,10 +53,9 @@ func ListConfig(ctx context.Context, stat func(context.Context, Name) (Info, err
 // FolderLister lists the files of a store with folders.
 type FolderLister struct {
 	Stat func(ctx context.Context, name Name) (Info, error)
-	// Files passes on the files of a kind in a folder. whole: none was missed that was there all the time.
-	Files func(ctx context.Context, kind Kind, folder string, pass func(Info) error) (whole bool, err error)
-	// Fans returns the folders of packs in packs/, at most 272: those of one or two digits.
-	Fans func(ctx context.Context) ([]string, error)
+	// Read passes on the entries of a folder. whole: none was missed that was there all the time.
+	Read func(ctx context.Context, folder string,
+		pass func(id string, mode fs.FileMode, info func() (fs.FileInfo, error)) error) (whole bool, err error)
 	// AtOnce is how many folders of packs are listed at the same time; 1: one after the other, each while it is read.
 	AtOnce int
 }
@@ -77,7 +76,7 @@ func (f *FolderLister) List(ctx context.Context, kind Kind, pass func(Info) erro
 		for before, whole := -1, false; before != len(found) && !whole; {
 			before = len(found)
 			var err error
-			whole, err = f.Files(ctx, kind, kind.Folder(), func(info Info) error {
+			whole, err = f.files(ctx, kind, kind.Folder(), func(info Info) error {
 				found[info.Name] = info
 				return nil
 			})
@@ -92,15 +91,41 @@ func (f *FolderLister) List(ctx context.Context, kind Kind, pass func(Info) erro
 		}
 		return nil
 	}
-	_, err := f.Files(ctx, kind, kind.Folder(), pass)
+	_, err := f.files(ctx, kind, kind.Folder(), pass)
 	return err
+}
+
+// files passes on the files of a kind in a folder.
+func (f *FolderLister) files(ctx context.Context, kind Kind, folder string, pass func(Info) error) (bool, error) {
+	return f.Read(ctx, folder, func(id string, mode fs.FileMode, describe func() (fs.FileInfo, error)) error {
+		name := Name{Kind: kind, ID: id}
+		if !stored(ctx, name, folder, mode) {
+			return nil
+		}
+		info, err := describe()
+		if err != nil {
+			return err
+		}
+		return pass(Describe(name, info))
+	})
+}
+
+// fans returns the folders of packs in packs/, at most 272: those of one or two digits.
+func (f *FolderLister) fans(ctx context.Context) (folders []string, err error) {
+	_, err = f.Read(ctx, Pack.Folder(), func(id string, mode fs.FileMode, _ func() (fs.FileInfo, error)) error {
+		if folder := fanFolder(ctx, id, mode); folder != "" {
+			folders = append(folders, folder)
+		}
+		return nil
+	})
+	return folders, err
 }
 
 // packs lists the folder of the packs of trees, and finds the others meanwhile.
 func (f *FolderLister) packs(ctx context.Context, pass func(Info) error) error {
 	var fans []string
 	find := func(ctx context.Context) (err error) {
-		fans, err = f.Fans(ctx)
+		fans, err = f.fans(ctx)
 		return err
 	}
 	if err := f.gather(ctx, []string{Trees}, find, pass); err != nil {
@@ -122,7 +147,7 @@ func (f *FolderLister) gather(ctx context.Context, folders []string, beside func
 		if err := beside(ctx); err != nil {
 			return err
 		}
-		_, err := f.Files(ctx, Pack, folders[0], pass)
+		_, err := f.files(ctx, Pack, folders[0], pass)
 		return err
 	}
 	found := make([][]Info, len(folders))
@@ -130,7 +155,7 @@ func (f *FolderLister) gather(ctx context.Context, folders []string, beside func
 	group.Go(func() error { return beside(below) })
 	for i, folder := range folders {
 		group.Go(func() error {
-			_, err := f.Files(below, Pack, folder, func(info Info) error {
+			_, err := f.files(below, Pack, folder, func(info Info) error {
 				found[i] = append(found[i], info)
 				return nil
 			})
@@ -150,21 +175,21 @@ func (f *FolderLister) gather(ctx context.Context, folders []string, beside func
 	return nil
 }
 
-// Stored reports whether an entry of a folder is the file of a name, or its fence. It reports what is misplaced.
-func Stored(ctx context.Context, name Name, folder string, mode fs.FileMode) bool {
-	stored := mode.IsRegular() || IsFence(name.Kind, mode)
+// stored reports whether an entry of a folder is the file of a name, or its fence. It reports what is misplaced.
+func stored(ctx context.Context, name Name, folder string, mode fs.FileMode) bool {
+	kept := mode.IsRegular() || IsFence(name.Kind, mode)
 	switch {
-	case name.Check() != nil || !stored && !mode.IsDir():
+	case name.Check() != nil || !kept && !mode.IsDir():
 		return false
-	case !stored, path.Dir(name.Path()) != folder:
+	case !kept, path.Dir(name.Path()) != folder:
 		Misplaced(ctx, name, folder, mode.IsDir())
 		return false
 	}
 	return true
 }
 
-// FanFolder returns the path of an entry of packs/ if it may hold packs; "": it does not. It reports what is misplaced.
-func FanFolder(ctx context.Context, id string, mode fs.FileMode) string {
+// fanFolder returns the path of an entry of packs/ if it may hold packs; "": it does not. It reports what is misplaced.
+func fanFolder(ctx context.Context, id string, mode fs.FileMode) string {
 	switch {
 	case len(id) <= 2 && ValidID(id) && !mode.IsRegular():
 		return Pack.Folder() + "/" + id

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,12 +50,13 @@ func (o *Outage) Leave(waited bool, err error, back func()) {
 
 // Retryable reports whether another attempt may succeed: err wraps ErrTemporary and none of the final errors.
 func Retryable(err error, final ...error) bool {
-	for _, f := range append(final, ErrNotExist, ErrShort, ErrDenied, ErrNoSpace, ErrName) {
-		if errors.Is(err, f) {
-			return false
-		}
-	}
-	return errors.Is(err, ErrTemporary)
+	final = append(final, ErrNotExist, ErrShort, ErrDenied, ErrNoSpace, ErrName)
+	return errors.Is(err, ErrTemporary) && !IsAny(err, final...)
+}
+
+// IsAny reports whether err wraps one of the sentinels.
+func IsAny(err error, sentinels ...error) bool {
+	return slices.ContainsFunc(sentinels, func(one error) bool { return errors.Is(err, one) })
 }
 
 // Sleep waits for d, or returns the cause of ctx if that ends first.

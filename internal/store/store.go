@@ -110,7 +110,8 @@ func find[T any](st Store) (found T, ok bool) {
 }
 
 // EndsWithProcess reports whether all requests of a process are over when the process has ended. That holds for a disk
-// of this machine; a server may execute a request later. A store implements it by a method EndsWithProcess() bool.
+// of this machine; a server may execute a request later. A store implements it by a method EndsWithProcess() bool;
+// without that method the result is false.
 func EndsWithProcess(st Store) bool {
 	e, ok := find[interface{ EndsWithProcess() bool }](st)
 	return ok && e.EndsWithProcess()

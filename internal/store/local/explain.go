@@ -14,16 +14,9 @@ import (
 // explain adds to a system error the sentinel of package store, and what the user can do. It returns errors of ctx and
 // those with a sentinel unchanged.
 func (s *Store) explain(ctx context.Context, err error) error {
-	if stop := context.Cause(ctx); stop != nil && errors.Is(err, stop) {
+	if stop := context.Cause(ctx); stop != nil && errors.Is(err, stop) || store.IsAny(err, store.ErrName, store.ErrExists,
+		store.ErrFenced, store.ErrShort, store.ErrGone, store.ErrTemporary, context.Canceled, context.DeadlineExceeded) {
 		return err
-	}
-	for _, done := range []error{
-		store.ErrName, store.ErrExists, store.ErrFenced, store.ErrShort, store.ErrGone, store.ErrTemporary,
-		context.Canceled, context.DeadlineExceeded,
-	} {
-		if errors.Is(err, done) {
-			return err
-		}
 	}
 	var errno unix.Errno
 	if !errors.As(err, &errno) {

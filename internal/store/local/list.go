@@ -24,7 +24,7 @@ const batch = 512
 // replaced between the opening and the reading of a folder is missing from that reading.
 func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info, error] {
 	return store.Listing(ctx, kind, func(pass func(store.Info) error) error {
-		f := store.FolderLister{Stat: s.Stat, Files: s.files, Fans: s.fanFolders, AtOnce: 1}
+		f := store.FolderLister{Stat: s.Stat, Read: s.read, AtOnce: 1}
 		err := s.guard(ctx)
 		if err == nil {
 			err = f.List(ctx, kind, pass)
@@ -36,35 +36,21 @@ func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info,
 	})
 }
 
-func (s *Store) fanFolders(ctx context.Context) (folders []string, err error) {
-	err = s.listDir(ctx, s.abs(store.Pack.Folder()), func(e fs.DirEntry) error {
-		if folder := store.FanFolder(ctx, e.Name(), e.Type()); folder != "" {
-			folders = append(folders, folder)
-		}
-		return nil
-	})
-	return folders, err
-}
-
-// files passes on the stored files of a folder.
-func (s *Store) files(ctx context.Context, kind store.Kind, folder string, pass func(store.Info) error) (bool, error) {
+// read passes on the entries of a folder.
+func (s *Store) read(ctx context.Context, folder string,
+	pass func(id string, mode fs.FileMode, info func() (fs.FileInfo, error)) error) (bool, error) {
 	return false, s.listDir(ctx, s.abs(folder), func(e fs.DirEntry) error {
-		name := store.Name{Kind: kind, ID: e.Name()}
-		if !store.Stored(ctx, name, folder, e.Type()) {
-			return nil
-		}
-		var info fs.FileInfo
-		err := s.confirmMissing(ctx, func() (err error) {
-			info, err = s.info(ctx, e)
-			return err
+		err := pass(e.Name(), e.Type(), func() (info fs.FileInfo, err error) {
+			err = s.confirmMissing(ctx, func() (err error) {
+				info, err = s.info(ctx, e)
+				return err
+			})
+			return info, err
 		})
 		if ctx.Err() == nil && absent(err) {
 			return nil // deleted since the folder was read
 		}
-		if err != nil {
-			return err
-		}
-		return pass(store.Describe(name, info))
+		return err
 	})
 }
 

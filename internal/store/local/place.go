@@ -44,12 +44,7 @@ func placeNew(fd int, temp, path string) error {
 
 // lacking reports whether a file system does not offer an operation.
 func lacking(err error) bool {
-	for _, no := range []error{unix.EINVAL, unix.ENOSYS, unix.ENOTSUP, unix.EOPNOTSUPP, unix.EPERM} {
-		if errors.Is(err, no) {
-			return true
-		}
-	}
-	return false
+	return store.IsAny(err, unix.EINVAL, unix.ENOSYS, unix.ENOTSUP, unix.EOPNOTSUPP, unix.EPERM)
 }
 
 func linkNew(fd int, temp, path string) error {

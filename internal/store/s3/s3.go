@@ -144,9 +144,6 @@ func (s *Store) Requests() *Requests { return s.wire.requests }
 // VerifiesPut returns true: the server compares the SHA-256 of each file with what it got, before it stores the file.
 func (s *Store) VerifiesPut() bool { return true }
 
-// EndsWithProcess returns false: a server may execute a request later.
-func (s *Store) EndsWithProcess() bool { return false }
-
 // Coherent returns true: servers show in each answer what they have acknowledged.
 func (s *Store) Coherent() bool { return true }
 

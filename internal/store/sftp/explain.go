@@ -48,7 +48,7 @@ func (s *Store) explain(ctx context.Context, c *channel, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case errors.As(err, &known), s.final(err):
+	case errors.As(err, &known), final(err):
 		return err
 	case errors.Is(err, fs.ErrNotExist):
 		return store.ErrNotExist
@@ -65,14 +65,9 @@ func (s *Store) explain(ctx context.Context, c *channel, err error) error {
 }
 
 // final reports whether an error has its meaning for callers already.
-func (s *Store) final(err error) bool {
-	for _, known := range []error{store.ErrNotExist, store.ErrExists, store.ErrFenced, store.ErrShort, store.ErrTemporary,
-		store.ErrName} {
-		if errors.Is(err, known) {
-			return true
-		}
-	}
-	return false
+func final(err error) bool {
+	return store.IsAny(err, store.ErrNotExist, store.ErrExists, store.ErrFenced, store.ErrShort, store.ErrTemporary,
+		store.ErrName)
 }
 
 // explainDial explains why there is no channel. Messages of ssh decide, since its status is 255 for all. Once the

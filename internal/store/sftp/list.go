@@ -21,28 +21,18 @@ const (
 // List reads a whole folder before it yields its files. Packs are in 257 folders; some of them are read at a time.
 func (s *Store) List(ctx context.Context, kind store.Kind) iter.Seq2[store.Info, error] {
 	return store.Listing(ctx, kind, func(pass func(store.Info) error) error {
-		f := store.FolderLister{Stat: s.Stat, Files: s.files, Fans: s.fanFolders, AtOnce: atOnce}
+		f := store.FolderLister{Stat: s.Stat, Read: s.read, AtOnce: atOnce}
 		return f.List(ctx, kind, pass)
 	})
 }
 
-func (s *Store) fanFolders(ctx context.Context) (folders []string, err error) {
-	entries, err := s.readFolder(ctx, store.Pack.Folder())
-	for _, e := range entries {
-		if folder := store.FanFolder(ctx, e.Name(), e.Mode()); folder != "" {
-			folders = append(folders, folder)
-		}
-	}
-	return folders, err
-}
-
-// files passes on the stored files of a folder. What one answer holds is of one moment.
-func (s *Store) files(ctx context.Context, kind store.Kind, folder string, pass func(store.Info) error) (bool, error) {
+// read passes on the entries of a folder. What one answer holds is of one moment.
+func (s *Store) read(ctx context.Context, folder string,
+	pass func(id string, mode fs.FileMode, info func() (fs.FileInfo, error)) error) (bool, error) {
 	entries, err := s.readFolder(ctx, folder)
 	for _, e := range entries {
-		name := store.Name{Kind: kind, ID: e.Name()}
-		if err == nil && store.Stored(ctx, name, folder, e.Mode()) {
-			err = pass(store.Describe(name, e))
+		if err == nil {
+			err = pass(e.Name(), e.Mode(), func() (fs.FileInfo, error) { return e, nil })
 		}
 	}
 	return len(entries) < oneAnswer, err

@@ -156,9 +156,6 @@ func (s *Store) Location() string { return s.target.String() }
 // VerifiesPut returns true: each file is read back before it gets its name.
 func (s *Store) VerifiesPut() bool { return true }
 
-// EndsWithProcess returns false: a server may execute a request later.
-func (s *Store) EndsWithProcess() bool { return false }
-
 // at returns the path of a file of the repository on the server. A relative one begins at the home folder.
 func (s *Store) at(below string) string {
 	if at := path.Join(s.target.Path, below); at != "" {

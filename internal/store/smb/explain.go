@@ -12,16 +12,9 @@ import (
 
 // explained reports whether err wraps a sentinel that callers test for.
 func explained(err error) bool {
-	for _, done := range []error{
-		store.ErrName, store.ErrExists, store.ErrFenced, store.ErrShort, store.ErrGone, store.ErrTemporary,
-		store.ErrNoSpace, store.ErrDenied, store.ErrNotExist, ErrLogon, ErrInsecure, ErrTorn, session.ErrClosed,
-		context.Canceled, context.DeadlineExceeded,
-	} {
-		if errors.Is(err, done) {
-			return true
-		}
-	}
-	return false
+	return store.IsAny(err, store.ErrName, store.ErrExists, store.ErrFenced, store.ErrShort, store.ErrGone,
+		store.ErrTemporary, store.ErrNoSpace, store.ErrDenied, store.ErrNotExist, ErrLogon, ErrInsecure, ErrTorn,
+		session.ErrClosed, context.Canceled, context.DeadlineExceeded)
 }
 
 // explain adds to an error of the server the sentinel of package store, and what the user can do. It returns errors of
