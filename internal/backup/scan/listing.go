@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
+	"github.com/tidemark-backup/tidemark/pkg/format/wire"
 )
 
 // A listing holds the names in a directory as the directory cache keeps them: a checksum, the stamp of the directory,
@@ -123,23 +124,22 @@ func readListing(p []byte, s *stamp, arena []byte, yield func(off, n int, typ tr
 		binary.LittleEndian.Uint32(p) != checksum(p[sumSize:]) {
 		return arena, false
 	}
-	r := listingReader{p: p[sumSize+len(prefix):]}
+	r := wire.NewReader(p[sumSize+len(prefix):])
 	last, ino := len(arena), uint64(0)
-	for len(r.p) > 0 {
-		head := int(r.byte())
-		shared, rest := r.length(head>>lengthBits), r.length(head&lengthMost)
-		if r.bad || shared > len(arena)-last || rest > len(r.p) {
+	for r.Len() > 0 {
+		head := int(r.Byte())
+		shared, rest := readLength(r, head>>lengthBits), r.Take(readLength(r, head&lengthMost))
+		if r.Err() != nil || shared > len(arena)-last {
 			return arena, false
 		}
 		at := len(arena)
 		arena = append(arena, arena[last:last+shared]...)
-		arena = append(arena, r.p[:rest]...)
-		r.p = r.p[rest:]
-		step := r.uvarint()
+		arena = append(arena, rest...)
+		step := r.Uvarint()
 		typ := tree.Type(step & (1<<typeBits - 1))
 		step >>= typeBits
 		ino += step>>1 ^ -(step & 1)
-		if r.bad || !follows(arena[last:at], arena[at:]) {
+		if r.Err() != nil || !follows(arena[last:at], arena[at:]) {
 			return arena, false
 		}
 		yield(at, len(arena)-at, typ, ino)
@@ -148,37 +148,10 @@ func readListing(p []byte, s *stamp, arena []byte, yield func(off, n int, typ tr
 	return arena, true
 }
 
-// listingReader parses a listing. bad: it ended too early.
-type listingReader struct {
-	p   []byte
-	bad bool
-}
-
-func (r *listingReader) byte() byte {
-	c := r.p[0]
-	r.p = r.p[1:]
-	return c
-}
-
-func (r *listingReader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.p)
-	if n <= 0 {
-		r.bad = true
-		return 0
+// readLength returns a length that begins with n, which is half of the first byte of a name.
+func readLength(r *wire.Reader, n int) int {
+	if n == lengthMost {
+		n += int(r.UvarintMax(maxListing))
 	}
-	r.p = r.p[n:]
-	return v
-}
-
-// length returns a length that begins with n, which is half of the first byte of a name.
-func (r *listingReader) length(n int) int {
-	if n < lengthMost {
-		return n
-	}
-	more := r.uvarint()
-	if more > maxListing {
-		r.bad = true
-		return 0
-	}
-	return n + int(more)
+	return n
 }
