@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 
 	"golang.org/x/text/unicode/norm"
 
@@ -20,10 +19,6 @@ import (
 
 // nameLister yields the names that the snapshot has in a directory, in their order.
 type nameLister = func(yield func(name string)) error
-
-// caseClashes finds out, for each directory of the target, which names of the snapshot clash there. It is safe for
-// concurrent use.
-type caseClashes struct{ mu sync.Mutex }
 
 // spellings is what is known of how a directory compares names. first maps the common spelling of several names of the
 // snapshot that it does not distinguish to the first of them. Names without such a counterpart are missing.
@@ -74,18 +69,18 @@ func (s *spellings) common(name string) string {
 	return name
 }
 
-// targetDir is what find needs of a directory of the target.
+// targetDir is what clash needs of a directory of the target.
 type targetDir interface {
 	Lstat(name string, st *localfs.Stat) error
 	Entries(buf []byte, yield func(name []byte, typ tree.Type, ino uint64) error) error
 }
 
-// find returns the earlier name that the directory d, open as in, does not distinguish from name, or "". An object of
+// clash returns the earlier name that the directory d, open as in, does not distinguish from name, or "". An object of
 // that name exists. The names of the snapshot are listed only if the directory takes several spellings for one; an
-// error comes from that listing.
-func (c *caseClashes) find(d *dir, in targetDir, name string, names nameLister) (string, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// error comes from that listing. It is safe for concurrent use.
+func (d *dir) clash(in targetDir, name string, names nameLister) (string, error) {
+	d.spelling.Lock()
+	defer d.spelling.Unlock()
 	known := d.spelled
 	before, doubt := known, false
 	for way := range ways {
@@ -120,7 +115,7 @@ func (j *job) checkCaseClash(o *entry, in *localfs.Dir) error {
 	if o.dir.node.Subtree.IsZero() { // the target of a single object
 		return nil
 	}
-	first, err := j.clashes.find(o.dir, in, o.node.Name, func(yield func(string)) error {
+	first, err := o.dir.clash(in, o.node.Name, func(yield func(string)) error {
 		return j.snapshotNames(in.Context(), o.dir, yield)
 	})
 	if err == nil && first != "" {

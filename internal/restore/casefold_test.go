@@ -40,11 +40,10 @@ func (v *volume) Entries(_ []byte, yield func(name []byte, typ tree.Type, ino ui
 // restored returns the names that a restore of names makes in v, and those that it refuses for another name.
 func restored(t *testing.T, v *volume, names []string) (made, refused []string) {
 	t.Helper()
-	var c caseClashes
 	d := &dir{}
 	for _, name := range names {
 		if v.Lstat(name, nil) == nil {
-			first, err := c.find(d, v, name, func(yield func(string)) error {
+			first, err := d.clash(v, name, func(yield func(string)) error {
 				for _, one := range names {
 					yield(one)
 				}

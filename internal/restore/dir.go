@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
@@ -29,9 +30,11 @@ type dir struct {
 	plain   bool // made, and new objects inherit nothing from it: localfs.Maker may be used
 	mounted bool // is a mount point now
 
-	opened  *localfs.Dir  // nil: closed, or the target; belongs to handles, as does used
-	used    *list.Element // in handles.used
-	spelled spellings     // how it compares names; belongs to caseClashes
+	opened *localfs.Dir  // nil: closed, or the target; belongs to handles, as does used
+	used   *list.Element // in handles.used
+
+	spelling sync.Mutex // guards spelled
+	spelled  spellings  // how it compares names
 
 	deferring bool         // has deferred files; belongs to planReads
 	pending   atomic.Int64 // unfinished entries, plus one for the walk

@@ -218,9 +218,8 @@ type job struct {
 	links         map[linkKey][]*link
 	ownershipKept map[uint64]bool // by file system: result of keepsOwnership
 
-	clashes caseClashes
-	survey  *Survey // collects what would be lost; nil: no survey
-	do      executor
+	survey *Survey // collects what would be lost; nil: no survey
+	do     executor
 }
 
 // stopOnError cancels the other goroutines, which may wait at a gate, if err is not nil.
