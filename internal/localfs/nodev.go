@@ -44,9 +44,6 @@ func (a *noDevOpener) expect(files int) {
 	}
 }
 
-// opened reports whether the copy is in use.
-func (a *noDevOpener) opened() bool { return a.dir.Load() != nil && a.files.Load() >= 0 }
-
 // avoid makes every later openFile return errNoCopy.
 func (a *noDevOpener) avoid() { a.files.Store(noDevAvoided) }
 

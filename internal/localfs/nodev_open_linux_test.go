@@ -32,7 +32,7 @@ func noDevDirectory(t *testing.T) (*Dir, string) {
 	for range 2 {
 		require.Equal(t, "1", contentOf(t, d, "first", seen(t, d, "first")))
 	}
-	require.True(t, d.noDev.opened())
+	require.True(t, opened(&d.noDev))
 	return d, path
 }
 
@@ -149,7 +149,7 @@ func TestNoDevErrorFallsBack(t *testing.T) {
 	}
 	defer func() { _ = unix.Unmount(path+"/f", unix.MNT_DETACH) }()
 	require.Equal(t, "mounted", contentOf(t, d, "f", seen(t, d, "f")))
-	require.False(t, d.noDev.opened())
+	require.False(t, opened(&d.noDev))
 }
 
 // What is opened a second time is closed with the first.

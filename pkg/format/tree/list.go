@@ -8,21 +8,6 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/wire"
 )
 
-// PackContent returns the content of a file with these chunks. A list longer than MaxChunks is written in pages, which
-// are passed to emit. A shorter one stays in the storage of chunks.
-func PackContent(chunks []Chunk, emit Emit) (Content, error) {
-	if len(chunks) <= MaxChunks {
-		return Content{Chunks: chunks}, nil
-	}
-	b := NewContentBuilder(emit)
-	for i := range chunks {
-		if err := b.Add(chunks[i]); err != nil {
-			return Content{}, err
-		}
-	}
-	return b.Finish()
-}
-
 // ContentBuilder writes the content of one file after the other, chunk by chunk, so that the list of a large file is
 // never in memory as a whole. It is not safe for concurrent use.
 type ContentBuilder struct {

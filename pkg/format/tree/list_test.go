@@ -42,7 +42,7 @@ func TestListRoundTrip(t *testing.T) {
 	reused := NewContentBuilder(s.emit)
 	for _, n := range []int{0, 1, MaxChunks, MaxChunks + 1, 1000, 30_000} {
 		chunks := randomChunks(rng, n)
-		c, err := PackContent(chunks, s.emit)
+		c, err := packContent(chunks, s.emit)
 		require.NoError(t, err)
 		require.Equal(t, n > MaxChunks, !c.List.IsZero())
 		require.Len(t, s.chunks(t, c), n)
@@ -64,7 +64,7 @@ func TestOneChunkRewritesFewListPages(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	chunks := randomChunks(rng, 100_000)
 	before := shelf{}
-	root, err := PackContent(chunks, before.emit)
+	root, err := packContent(chunks, before.emit)
 	require.NoError(t, err)
 	require.Greater(t, len(before), 30)
 	for name, chunks := range map[string][]Chunk{
@@ -74,7 +74,7 @@ func TestOneChunkRewritesFewListPages(t *testing.T) {
 		"appended": append(slices.Clone(chunks), randomChunk(rng)),
 	} {
 		after := shelf{}
-		c, err := PackContent(chunks, after.emit)
+		c, err := packContent(chunks, after.emit)
 		require.NoError(t, err)
 		require.NotEqual(t, root, c)
 		require.LessOrEqual(t, after.fresh(before), 5, name)
@@ -118,7 +118,7 @@ func TestListRefuses(t *testing.T) {
 	require.ErrorIs(t, b.Add(Chunk{}), ErrInvalid)
 	require.ErrorIs(t, b.Add(Chunk{Len: 1 << 63}), ErrInvalid)
 	require.ErrorIs(t, b.Add(Chunk{ID: format.ID{1}, Len: 1 << 32}), ErrInvalid)
-	_, err := PackContent(make([]Chunk, MaxChunks+1), shelf{}.emit)
+	_, err := packContent(make([]Chunk, MaxChunks+1), shelf{}.emit)
 	require.ErrorIs(t, err, ErrInvalid)
 }
 
@@ -126,11 +126,11 @@ func TestListEmitErrors(t *testing.T) {
 	broken := errors.New("no space")
 	chunks := randomChunks(rand.New(rand.NewPCG(5, 6)), 10_000)
 	pages := shelf{}
-	_, err := PackContent(chunks, pages.emit)
+	_, err := packContent(chunks, pages.emit)
 	require.NoError(t, err)
 	for fail := range len(pages) {
 		calls := 0
-		_, err := PackContent(chunks, func([]byte) (format.ID, error) {
+		_, err := packContent(chunks, func([]byte) (format.ID, error) {
 			if calls++; calls > fail {
 				return format.ID{}, broken
 			}
@@ -139,4 +139,15 @@ func TestListEmitErrors(t *testing.T) {
 		require.ErrorIs(t, err, broken)
 		require.Equal(t, fail+1, calls)
 	}
+}
+
+// packContent writes the content of a file with these chunks.
+func packContent(chunks []Chunk, emit Emit) (Content, error) {
+	b := NewContentBuilder(emit)
+	for i := range chunks {
+		if err := b.Add(chunks[i]); err != nil {
+			return Content{}, err
+		}
+	}
+	return b.Finish()
 }

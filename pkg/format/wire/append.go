@@ -21,6 +21,3 @@ func AppendUint16(dst []byte, v uint16) []byte { return binary.LittleEndian.Appe
 
 // AppendUint32 appends v in four bytes, little-endian.
 func AppendUint32(dst []byte, v uint32) []byte { return binary.LittleEndian.AppendUint32(dst, v) }
-
-// AppendUint64 appends v in eight bytes, little-endian.
-func AppendUint64(dst []byte, v uint64) []byte { return binary.LittleEndian.AppendUint64(dst, v) }

