@@ -119,7 +119,9 @@ func (f *files) OpenFile(ctx context.Context, name string, flag int, _ os.FileMo
 		return nil, err
 	}
 	open := &file{of: f, ctx: ctx, name: name, entry: e}
+	open.SectionReader = io.NewSectionReader(open, 0, 0)
 	if e.Folder == nil {
+		open.SectionReader = io.NewSectionReader(open, 0, int64(e.Node.Size))
 		if open.content, err = view.NewFile(f.load, e.Node); err != nil {
 			return nil, f.failure(name, err)
 		}
@@ -129,13 +131,14 @@ func (f *files) OpenFile(ctx context.Context, name string, flag int, _ os.FileMo
 
 // file implements webdav.File.
 type file struct {
+	*io.SectionReader // of the content; empty for a folder
+
 	of      *files
 	ctx     context.Context // of the request
 	name    string
 	entry   view.Entry
 	content *view.File // nil: a folder
-	at      int64
-	next    uint64 // number of the next entry of a folder
+	next    uint64     // number of the next entry of a folder
 }
 
 func (f *file) Write([]byte) (int, error)  { return 0, fs.ErrPermission }
@@ -147,33 +150,13 @@ func (f *file) Close() error {
 	return nil
 }
 
-func (f *file) Read(p []byte) (int, error) {
-	if f.content == nil {
-		return 0, fs.ErrInvalid
-	}
-	n, err := f.content.ReadAt(f.ctx, p, uint64(f.at))
-	f.at += int64(n)
-	if n > 0 && errors.Is(err, io.EOF) {
-		err = nil
-	}
+// ReadAt is what the SectionReader reads by.
+func (f *file) ReadAt(p []byte, off int64) (int, error) {
+	n, err := f.content.ReadAt(f.ctx, p, uint64(off))
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = f.of.failure(f.name, err)
 	}
 	return n, err
-}
-
-func (f *file) Seek(offset int64, whence int) (int64, error) {
-	switch whence {
-	case io.SeekCurrent:
-		offset += f.at
-	case io.SeekEnd:
-		offset += int64(f.entry.Node.Size)
-	}
-	if offset < 0 {
-		return f.at, fs.ErrInvalid
-	}
-	f.at = offset
-	return offset, nil
 }
 
 // Readdir returns the next entries, all of them if count is not positive.

@@ -48,7 +48,8 @@ func (s *Store) explain(ctx context.Context, c *channel, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case errors.As(err, &known), final(err):
+	case errors.As(err, &known), store.IsAny(err, store.ErrNotExist, store.ErrExists, store.ErrFenced, store.ErrShort,
+		store.ErrTemporary, store.ErrName):
 		return err
 	case errors.Is(err, fs.ErrNotExist):
 		return store.ErrNotExist
@@ -62,12 +63,6 @@ func (s *Store) explain(ctx context.Context, c *channel, err error) error {
 	c.kill() // a request that was not answered; no other can rely on this channel
 	return &store.Problem{What: "the connection to " + s.target.Host + " was lost", Cause: err,
 		Do: "see that the server is up, " + goOn, Kinds: []error{store.ErrGone, store.ErrTemporary}}
-}
-
-// final reports whether an error has its meaning for callers already.
-func final(err error) bool {
-	return store.IsAny(err, store.ErrNotExist, store.ErrExists, store.ErrFenced, store.ErrShort, store.ErrTemporary,
-		store.ErrName)
 }
 
 // explainDial explains why there is no channel. Messages of ssh decide, since its status is 255 for all. Once the
