@@ -133,8 +133,8 @@ func (a *app) check(ctx context.Context, f *checkFlags) error {
 	result, err := a.runCheck(ctx, f, opt, l)
 	if result != nil {
 		halfway := err != nil
-		for _, p := range result.Problems {
-			err = errors.Join(err, a.print.Print(&output.Problem{Problem: &p}))
+		for i := range result.Problems {
+			err = errors.Join(err, a.print.Print(output.Problem(&result.Problems[i])))
 		}
 		for _, note := range result.Notes {
 			a.print.Note(note)

@@ -91,7 +91,7 @@ func (a *app) diffSnapshots(ctx context.Context, r *repo.Repository, f diffFlags
 }
 
 // change prints one difference.
-func (a *app) change(c browse.Change) error { return a.print.Print(&output.Change{Change: c}) }
+func (a *app) change(c browse.Change) error { return a.print.Print(output.Change(&c)) }
 
 // sideOf returns the directory that an argument names, and the ID of the snapshot that has it.
 func (a *app) sideOf(ctx context.Context, r *repo.Repository, argument string, filter repo.Filter) (n *tree.Node,

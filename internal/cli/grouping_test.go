@@ -39,7 +39,7 @@ func TestSnapshotsAreGrouped(t *testing.T) {
 	require.Len(t, groups, 2)
 	require.Equal(t, "host b; paths ALL-LOCAL", groups[0].Heading)
 	require.Len(t, newestOfEach(groups[:1], 1)[0].List, 1)
-	require.Equal(t, []string{"ALL-LOCAL"}, (&output.Snapshot{Listed: one}).Events()[0].(*event.Snapshot).Domain)
+	require.Equal(t, []string{"ALL-LOCAL"}, output.Snapshot(&one).Events()[0].(*event.Snapshot).Domain)
 
 	newest := newestOfEach(groupSnapshots(list, nil), 1)
 	require.Len(t, newest, 1)

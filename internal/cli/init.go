@@ -131,7 +131,7 @@ func (a *app) dryRunInit(ctx context.Context) error {
 	for _, secret := range secrets.Secrets {
 		would += " or a " + secret.Method.String()
 	}
-	return errors.Join(r.Close(), a.print.Print(&output.DryRun{Would: would}))
+	return errors.Join(r.Close(), a.print.Print(output.DryRun(would)))
 }
 
 // writable returns why a folder cannot be created or written to.

@@ -262,7 +262,7 @@ starts up to
 		if err != nil {
 			return err
 		}
-		return a.print.Print(&output.DefinedJob{Job: j, Now: time.Now()})
+		return a.print.Print(output.DefinedJob(j, time.Now()))
 	})
 }
 

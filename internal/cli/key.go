@@ -70,14 +70,14 @@ func (a *app) keyAddCommand() *cobra.Command {
 				if err := r.CheckNew(ctx, secret); err != nil {
 					return err
 				}
-				return a.print.Print(&output.DryRun{Would: "add a " + secret.Method.String()})
+				return a.print.Print(output.DryRun("add a " + secret.Method.String()))
 			}
 			id, err := r.AddSlot(ctx, secret, label(), a.Stretch)
 			if err != nil {
 				return err
 			}
 			a.place.RememberKeys(ctx, r)
-			return a.print.Print(&output.KeyChange{Change: "added", ID: id})
+			return a.print.Print(output.KeyChange("added", id))
 		})
 	})
 	c.Flags().StringVar(&fresh.PasswordFile, "new-password-file", "", "file whose first line is the new passphrase")
@@ -121,11 +121,11 @@ gone, 'tidemark check' no longer reports it.`,
 				return err
 			}
 			if dry {
-				return a.print.Print(&output.DryRun{Would: "remove key " + id.Short()})
+				return a.print.Print(output.DryRun("remove key " + id.Short()))
 			}
 			a.place.RememberKeys(ctx, r)
 			a.noteWithoutRecovery(ctx, r)
-			return a.print.Print(&output.KeyChange{Change: "removed", ID: id})
+			return a.print.Print(output.KeyChange("removed", id))
 		})
 	})
 	dryRunFlag(c, &dry)
@@ -185,5 +185,5 @@ func (a *app) dryRunRecovery(ctx context.Context, r *repo.Repository) error {
 			would += ", remove key " + s.ID.Short()
 		}
 	}
-	return a.print.Print(&output.DryRun{Would: would})
+	return a.print.Print(output.DryRun(would))
 }

@@ -90,7 +90,7 @@ func (a *app) showLog(ctx context.Context, f *logFlags) (err error) {
 			}
 			all = append(all, run)
 		}
-		return a.print.Print(&output.Runs{List: all})
+		return a.print.Print(output.Runs(all))
 	}
 	lines := record.Read(dir, f.Filter)
 	if f.follow {

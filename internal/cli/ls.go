@@ -39,7 +39,7 @@ lists their subdirectories too; for a snapshot without a directory that is all t
 		if err != nil {
 			return err
 		}
-		if err := a.print.Report(&output.Snapshot{Listed: found}); err != nil {
+		if err := a.print.Report(output.Snapshot(&found)); err != nil {
 			return err
 		}
 		dirs, named := args[1:], true

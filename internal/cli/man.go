@@ -45,7 +45,7 @@ func (a *app) manInstallCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.print.Print((*output.Manual)(done))
+		return a.print.Print(output.Manual(done))
 	})
 	c.Flags().StringVar(&dir, "dir", "", "install into folder man1 below this one")
 	return c

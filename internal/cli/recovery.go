@@ -52,7 +52,7 @@ func (a *app) confirmRecovery(ctx context.Context) error {
 		}
 		err = pending.Confirm(typed)
 		if err == nil {
-			return a.print.Print(&output.Confirmed{ID: id})
+			return a.print.Print(output.Confirmed(id))
 		}
 		if tries == 1 || !mistyped(err) {
 			return err

@@ -68,7 +68,7 @@ func (a *app) rewrite(ctx context.Context, f *rewriteFlags, args []string) error
 			return err
 		}
 		what := rewrite.Exclusion{Rules: set, Each: func(e rewrite.Excluded) error {
-			return a.print.Print(&output.LeftOut{Excluded: e})
+			return a.print.Print(output.LeftOut(&e))
 		}}
 		res, err := rewrite.Exclude(ctx, r, chosen, what,
 			rewrite.Options{DryRun: f.dryRun, Forget: f.forget, Session: a.brieflyWriting()})

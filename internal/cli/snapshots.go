@@ -70,7 +70,7 @@ A snapshot that is dated in the future, since a clock was wrong, counts as of it
 				return err
 			}
 		}
-		return a.print.Report(&proven)
+		return a.print.Report(output.Proven(&proven))
 	}, options.GroupPolicy)
 	filterFlags(c.Flags(), &filter)
 	c.Flags().IntVar(&latest, "latest", 0, "only the newest n of each host and set of paths")
@@ -95,7 +95,7 @@ func (a *app) warnFuture(list []repo.Listed, now time.Time) {
 
 // listSnapshots returns those that are named, or all that pass the filter, and what checks on this machine have proven.
 func (a *app) listSnapshots(ctx context.Context, refs []string, filter repo.Filter, forgotten bool) (
-	list []repo.Listed, proven output.Proven, err error,
+	list []repo.Listed, proven proofs.Summary, err error,
 ) {
 	r, err := a.open(ctx)
 	if err != nil {
@@ -112,7 +112,7 @@ func (a *app) listSnapshots(ctx context.Context, refs []string, filter repo.Filt
 		return list, proven, err
 	}
 	if folder := a.cacheFolder(r); folder != "" {
-		if proven.Summary, err = proofs.ReadSummary(folder); err != nil {
+		if proven, err = proofs.ReadSummary(folder); err != nil {
 			a.print.Note(err.Error())
 		}
 	}

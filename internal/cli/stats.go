@@ -75,7 +75,7 @@ for a GB that is read (out).`,
 		if err != nil {
 			return err
 		}
-		return a.print.Print(&output.Stats{Statistics: stats, Prices: prices})
+		return a.print.Print(output.Stats(stats, prices))
 	}, options.GroupPolicy)
 	filterFlags(c.Flags(), &filter)
 	c.Flags().StringVar(&mode, "mode", string(browse.RestoreSize),

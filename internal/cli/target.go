@@ -73,7 +73,7 @@ func (a *app) checkTarget(ctx context.Context, text string, speed bool) error {
 	if err != nil {
 		return err
 	}
-	if err := a.print.Print(&output.Target{Report: report}); err != nil {
+	if err := a.print.Print(output.Target(report)); err != nil {
 		return err
 	}
 	if report.Verdict() == target.IsUnfit {

@@ -14,11 +14,12 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/show"
 )
 
-// Problem is one thing that a check found.
-type Problem struct{ *check.Problem }
+// Problem is one thing that a check found: what is damaged, who needs it and what to do.
+func Problem(p *check.Problem) Record {
+	return &result{func(w *show.Page) { writeProblem(w, p) }, []any{newFinding(p)}}
+}
 
-// Text writes what is damaged, who needs it and what to do.
-func (p *Problem) Text(w *show.Page) {
+func writeProblem(w *show.Page, p *check.Problem) {
 	fmt.Fprintf(w, "%s: %v\n", p.Object, p.Err)
 	if len(p.Snapshots) > 0 {
 		noun := "snapshot"
@@ -49,8 +50,7 @@ type Finding struct {
 	Advice    string       `json:"advice"`
 }
 
-// Events returns the error event.
-func (p *Problem) Events() []any {
+func newFinding(p *check.Problem) *Finding {
 	issue := report.Issue{Op: "check " + string(p.Kind), Err: p.Err}
 	if len(p.Paths) > 0 {
 		issue.Path = p.Paths[0]
@@ -61,7 +61,7 @@ func (p *Problem) Events() []any {
 	for _, path := range p.Paths {
 		f.Paths = append(f.Paths, event.NewPath(path))
 	}
-	return []any{f}
+	return f
 }
 
 // Check is the end of a check.
@@ -137,9 +137,6 @@ func (c *Check) Events() []any {
 	return []any{event.Of("summary", c)}
 }
 
-// Proven is what checks on this machine have proven of a repository.
-type Proven struct{ proofs.Summary }
-
 func day(t time.Time) string { return t.Local().Format(time.DateTime) }
 
 // provenText is a sentence about what was read back; "" if no check has read data.
@@ -182,21 +179,23 @@ func drillVerdict(failed uint64) string {
 	return "all correct"
 }
 
-// Text writes up to three lines.
-func (p *Proven) Text(w *show.Page) {
-	if p.Damage.Problems > 0 {
-		fmt.Fprintln(w, damageText(&p.Damage))
-	}
-	if text := provenText(&p.Summary); text != "" {
-		fmt.Fprintf(w, "last check: %s (as of the check of %s)\n", text, day(p.Checked))
-	}
-	if text := drillText(&p.Drill); text != "" {
-		fmt.Fprintf(w, "last sample: %s\n", text)
-	}
+// Proven is what checks on this machine have proven of a repository: up to three lines, and a record if that is
+// anything.
+func Proven(p *proofs.Summary) Record {
+	return &result{func(w *show.Page) {
+		if p.Damage.Problems > 0 {
+			fmt.Fprintln(w, damageText(&p.Damage))
+		}
+		if text := provenText(p); text != "" {
+			fmt.Fprintf(w, "last check: %s (as of the check of %s)\n", text, day(p.Checked))
+		}
+		if text := drillText(&p.Drill); text != "" {
+			fmt.Fprintf(w, "last sample: %s\n", text)
+		}
+	}, provenEvents(p)}
 }
 
-// Events returns a record if anything was proven.
-func (p *Proven) Events() []any {
+func provenEvents(p *proofs.Summary) []any {
 	if p.Checked.IsZero() && p.Drill.At.IsZero() && p.Damage.Problems == 0 {
 		return nil
 	}

@@ -10,20 +10,16 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// Change is one line of a diff.
-type Change struct{ browse.Change }
-
-// Text writes the status and the path, a directory with a slash.
-func (c *Change) Text(w *show.Page) {
-	path := human.Printable(c.Exact())
-	if n := c.New; n != nil && n.Type == tree.Dir || n == nil && c.Old.Type == tree.Dir {
-		path += "/"
-	}
-	fmt.Fprintf(w, "%-4s %s\n", c.Status, path)
+// Change is one line of a diff: the status and the path, a directory with a slash.
+func Change(c *browse.Change) Record {
+	return one("change", c, func(w *show.Page) {
+		path := human.Printable(c.Exact())
+		if n := c.New; n != nil && n.Type == tree.Dir || n == nil && c.Old.Type == tree.Dir {
+			path += "/"
+		}
+		fmt.Fprintf(w, "%-4s %s\n", c.Status, path)
+	})
 }
-
-// Events returns the change record.
-func (c *Change) Events() []any { return []any{event.Of("change", c)} }
 
 // DiffStats ends a diff.
 type DiffStats struct {

@@ -17,6 +17,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/buildinfo"
 	"github.com/tidemark-backup/tidemark/internal/check"
+	"github.com/tidemark-backup/tidemark/internal/manual"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/options/optionfile"
 	"github.com/tidemark-backup/tidemark/internal/proofs"
@@ -114,7 +115,7 @@ func TestEveryFieldIsDocumentedAndNoOther(t *testing.T) {
 		"rule, decision":                   event.Rule{},
 		"option":                           options.Effective{},
 		"version":                          buildinfo.Info{},
-		"manual":                           Manual{},
+		"manual":                           manual.Installed{},
 		"job":                              event.Job{},
 		"overview":                         event.Overview{},
 		"policy_change":                    event.PolicyChange{},

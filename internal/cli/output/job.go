@@ -66,37 +66,27 @@ func oneLine(text string) string { return human.Harmless(strings.ReplaceAll(text
 // dateMinute is the layout of a time of a schedule.
 const dateMinute = "2006-01-02 15:04"
 
-// DefinedJob is one job of an option file.
-type DefinedJob struct {
-	*job.Job
-	Now time.Time
-}
-
 // shownTimes is how many times of a schedule are shown.
 const shownTimes = 5
 
-// Text writes the job, its next times, and its options.
-func (d *DefinedJob) Text(w *show.Page) {
+// DefinedJob is one job of an option file, its next times, and its options.
+func DefinedJob(j *job.Job, now time.Time) Record {
+	options, e := shownOptions(j.Spec), definition(j, now, shownTimes)
+	e.Options = optionEvents(options)
 	var next []string
-	for _, at := range nextTimes(d.Job, d.Now, shownTimes) {
+	for _, at := range e.Next {
 		next = append(next, at.Format(dateMinute+" Mon -0700"))
 	}
 	if len(next) == 0 {
 		next = []string{"none; start it by hand"}
 	}
 	const indent = "\n              "
-	fmt.Fprintf(w, "job %s\n  schedule    %s\n  next        %s\n  sources     %s\n  repository  %s\n  "+
-		"options     %s\n\n", d.Name,
-		human.Printable(d.Schedule.String()), strings.Join(next, indent), printableList(d.Sources, indent),
-		human.Printable(d.Repository), human.Printable(d.File))
-	writeOptions(w, shownOptions(d.Spec))
-}
-
-// Events returns the record.
-func (d *DefinedJob) Events() []any {
-	record := definition(d.Job, d.Now, shownTimes)
-	record.Options = optionEvents(shownOptions(d.Spec))
-	return []any{record}
+	return &result{func(w *show.Page) {
+		fmt.Fprintf(w, "job %s\n  schedule    %s\n  next        %s\n  sources     %s\n  repository  %s\n  "+
+			"options     %s\n\n", j.Name, human.Printable(e.Schedule), strings.Join(next, indent),
+			printableList(j.Sources, indent), human.Printable(j.Repository), human.Printable(j.File))
+		writeOptions(w, options)
+	}, []any{e}}
 }
 
 // shownOptions returns the options that are set, and those of the service that have a value.

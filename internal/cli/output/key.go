@@ -46,19 +46,12 @@ func method(m keyfile.Method) string {
 	return m.String()
 }
 
-// KeyChange is a key that was added or removed.
-type KeyChange struct {
-	Change string    `json:"change"` // "added", "removed"
-	ID     format.ID `json:"id"`
+// KeyChange is a key that was changed: "added" or "removed".
+func KeyChange(change string, id format.ID) Record {
+	return one("key_change", map[string]string{"change": change, "id": id.String()}, func(w *show.Page) {
+		fmt.Fprintf(w, "key %s %s\n", id.Short(), change)
+	})
 }
-
-// Text writes one line.
-func (k *KeyChange) Text(w *show.Page) {
-	fmt.Fprintf(w, "key %s %s\n", k.ID.Short(), k.Change)
-}
-
-// Events returns the record.
-func (k *KeyChange) Events() []any { return []any{event.Of("key_change", k)} }
 
 // Created is a new repository.
 type Created struct {
@@ -119,15 +112,9 @@ func (r *Recovery) Events() []any { return []any{event.Of("recovery_key", r)} }
 // Block sets the key off.
 func (r *Recovery) Block() string { return recoveryBlock(r.Key) }
 
-// Confirmed is a recovery key whose owner proved to have it.
-type Confirmed struct {
-	ID string `json:"repository_id"`
+// Confirmed is a recovery key whose owner proved to have it, of the repository with this ID.
+func Confirmed(id string) Record {
+	return one("recovery_confirmed", map[string]string{"repository_id": id}, func(w *show.Page) {
+		fmt.Fprintln(w, "recovery key confirmed")
+	})
 }
-
-// Text reports it.
-func (c *Confirmed) Text(w *show.Page) {
-	fmt.Fprintln(w, "recovery key confirmed")
-}
-
-// Events returns the record.
-func (c *Confirmed) Events() []any { return []any{event.Of("recovery_confirmed", c)} }

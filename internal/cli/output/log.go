@@ -35,12 +35,13 @@ func FailedObject(o *event.Error) Record {
 // wideLog is the width of a terminal from which on the table of runs has all columns.
 const wideLog = 120
 
-// Runs are runs of the service.
-type Runs struct{ List []event.Run }
+// Runs are runs of the service: a table.
+func Runs(list []event.Run) Record {
+	return &result{func(w *show.Page) { writeRuns(w, list) }, events(list)}
+}
 
-// Text writes a table.
-func (r *Runs) Text(w *show.Page) {
-	if len(r.List) == 0 {
+func writeRuns(w *show.Page, list []event.Run) {
+	if len(list) == 0 {
 		fmt.Fprintln(w, "no run is recorded")
 		return
 	}
@@ -49,8 +50,8 @@ func (r *Runs) Text(w *show.Page) {
 	if narrow {
 		t.head = []string{"Start", "Job~", "Outcome", "Took>", "Stored>", "Message|"}
 	}
-	for i := range r.List {
-		run := &r.List[i]
+	for i := range list {
+		run := &list[i]
 		files, read, stored := "", "", ""
 		for k := range run.Steps {
 			if sum := record.BackupOf(&run.Steps[k]); sum != nil {
@@ -72,9 +73,6 @@ func (r *Runs) Text(w *show.Page) {
 	}
 	t.write(w)
 }
-
-// Events returns the runs.
-func (r *Runs) Events() []any { return events(r.List) }
 
 // NotifyTests are the results of test messages: a line for each way.
 func NotifyTests(list []event.NotifyTest) Record {

@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/show"
 )
 
@@ -28,6 +29,11 @@ func (r *result) Text(w *show.Page) { r.text(w) }
 
 // Events implements Record.
 func (r *result) Events() []any { return r.events }
+
+// one is a record of one event: the fields of a struct, after kind as message_type.
+func one(kind string, fields any, text func(w *show.Page)) Record {
+	return &result{text, []any{event.Of(kind, fields)}}
+}
 
 // events returns the elements of a list as events.
 func events[T any](list []T) (all []any) {

@@ -11,9 +11,9 @@ import (
 
 // Loss is an object of a snapshot that is lost: one line.
 func Loss(l repair.Loss) Record {
-	return &result{func(w *show.Page) {
+	return one("lost", l, func(w *show.Page) {
 		fmt.Fprintf(w, "lost: %s %s\n", l.Snapshot.Short(), human.Printable(l.Exact()))
-	}, []any{event.Of("lost", l)}}
+	})
 }
 
 // RepairedIndex is what a repair of the index did.

@@ -94,22 +94,17 @@ type ChangedSnapshot struct {
 	Bytes  uint64    `json:"bytes_excluded,omitempty"`
 }
 
-// LeftOut is an object that a rewrite leaves out.
-type LeftOut struct{ rewrite.Excluded }
-
-// Text writes one line.
-func (l *LeftOut) Text(w *show.Page) {
-	path := human.Printable(l.Exact())
-	what := ""
-	switch l.Type {
-	case tree.File:
-		what = " (" + human.Size(l.Bytes) + ")"
-	case tree.Dir:
-		path += "/"
-		what = fmt.Sprintf(" (%s, %s)", human.Plural(l.Objects()-1, "object"), human.Size(l.Bytes))
-	}
-	fmt.Fprintf(w, "%s: - %s%s\n", l.Snapshot.Short(), path, what)
+// LeftOut is an object that a rewrite leaves out: one line.
+func LeftOut(l *rewrite.Excluded) Record {
+	return one("excluded", l, func(w *show.Page) {
+		path, what := human.Printable(l.Exact()), ""
+		switch l.Type {
+		case tree.File:
+			what = " (" + human.Size(l.Bytes) + ")"
+		case tree.Dir:
+			path += "/"
+			what = fmt.Sprintf(" (%s, %s)", human.Plural(l.Objects()-1, "object"), human.Size(l.Bytes))
+		}
+		fmt.Fprintf(w, "%s: - %s%s\n", l.Snapshot.Short(), path, what)
+	})
 }
-
-// Events returns the record.
-func (l *LeftOut) Events() []any { return []any{event.Of("excluded", l)} }

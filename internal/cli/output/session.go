@@ -164,7 +164,7 @@ func (r *Restore) Events() []any {
 // Reread is what came of reading unchanged files again after a backup: a line, and what to do about each file that
 // differs.
 func Reread(r *backup.Reread) Record {
-	return &result{func(w *show.Page) {
+	return one("reread", r, func(w *show.Page) {
 		fmt.Fprintf(w, "reread %s (%s) in %s\n", human.Plural(r.Files, "unchanged file"), human.Size(r.Bytes),
 			human.Span(time.Duration(r.Seconds*float64(time.Second))))
 		for _, err := range r.Unreadable {
@@ -178,7 +178,7 @@ func Reread(r *backup.Reread) Record {
 			fmt.Fprintf(w, "Snapshot %s keeps the old content; the next backup stores the new one. Compare the two, then "+
 				"remove the old one with 'tidemark forget %s'.\n", r.Protected.Short(), r.Protected.Short())
 		}
-	}, []any{event.Of("reread", r)}}
+	})
 }
 
 // Would is what a dry run of a restore would do with one object, and why.
@@ -198,14 +198,8 @@ func (o *Would) Text(w *show.Page) {
 func (o *Would) Events() []any { return []any{event.Of("would", o)} }
 
 // DryRun is what a command would have done.
-type DryRun struct {
-	Would string `json:"would"`
+func DryRun(would string) Record {
+	return one("dry_run", map[string]string{"would": would}, func(w *show.Page) {
+		fmt.Fprintf(w, "dry run: would %s; nothing was written\n", human.Printable(would))
+	})
 }
-
-// Text writes one line.
-func (d *DryRun) Text(w *show.Page) {
-	fmt.Fprintf(w, "dry run: would %s; nothing was written\n", human.Printable(d.Would))
-}
-
-// Events returns the record.
-func (d *DryRun) Events() []any { return []any{event.Of("dry_run", d)} }

@@ -19,7 +19,7 @@ import (
 func Tested(t *target.Report) Record {
 	return &result{func(w *show.Page) {
 		fmt.Fprintf(w, "target %s is %s\n", human.Printable(t.Path), t.Sentence())
-	}, (&Target{t}).Events()}
+	}, targetEvents(t)}
 }
 
 // Setup is the end of a setup.
@@ -95,9 +95,9 @@ func (s *Setup) Events() []any {
 // Changes are the lines of an option file that change.
 func Changes(f *optionfile.File) Record {
 	f.Changes = list(f.Changes)
-	return &result{func(w *show.Page) {
+	return one("option_file", f, func(w *show.Page) {
 		fmt.Fprintf(w, "changes to %s:\n%s", human.Printable(f.Path), human.Harmless(f.Text()))
-	}, []any{event.Of("option_file", f)}}
+	})
 }
 
 // WayBack is the end of the setup of a machine from its backups.

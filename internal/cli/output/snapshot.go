@@ -11,17 +11,15 @@ import (
 )
 
 // Snapshot is one snapshot: in text a line about it, as the head of a listing.
-type Snapshot struct{ repo.Listed }
-
-// Text writes the head of a listing.
-func (s *Snapshot) Text(w *show.Page) {
-	note := ""
-	if s.Snapshot.Description != "" {
-		note = ": " + human.Printable(s.Snapshot.Description)
-	}
-	w.Linef("snapshot %s of %s at %s by %s@%s%s", s.ID.Short(),
-		printableList(s.Snapshot.Sources, ", "), stamp(s.Snapshot.Time), human.Printable(s.Snapshot.User),
-		human.Printable(s.Snapshot.Host), note)
+func Snapshot(l *repo.Listed) Record {
+	return &result{func(w *show.Page) {
+		s, note := l.Snapshot, ""
+		if s.Description != "" {
+			note = ": " + human.Printable(s.Description)
+		}
+		w.Linef("snapshot %s of %s at %s by %s@%s%s", l.ID.Short(), printableList(s.Sources, ", "), stamp(s.Time),
+			human.Printable(s.User), human.Printable(s.Host), note)
+	}, []any{snapshotEvent(l)}}
 }
 
 func printableList(list []string, separator string) string {
@@ -32,11 +30,10 @@ func printableList(list []string, separator string) string {
 	return strings.Join(b, separator)
 }
 
-// Events returns the snapshot record.
-func (s *Snapshot) Events() []any {
-	sn := s.Snapshot
+func snapshotEvent(l *repo.Listed) *event.Snapshot {
+	sn := l.Snapshot
 	e := &event.Snapshot{
-		Type: "snapshot", ID: s.ID.String(), ShortID: s.ID.Short(), Time: sn.Time.Std(), Tree: sn.Tree.String(),
+		Type: "snapshot", ID: l.ID.String(), ShortID: l.ID.Short(), Time: sn.Time.Std(), Tree: sn.Tree.String(),
 		Hostname: sn.Host, Username: sn.User, UID: sn.UID, GID: sn.GID, Tags: sn.Tags, Note: sn.Description,
 		Program: sn.Program,
 		System:  sn.System, TotalFiles: sn.Stats.Content.Files, TotalBytes: sn.Stats.Content.Bytes,
@@ -48,7 +45,7 @@ func (s *Snapshot) Events() []any {
 	if !sn.Original.IsZero() {
 		e.Original = sn.Original.String()
 	}
-	return []any{e}
+	return e
 }
 
 // Heading stands above what was found in a snapshot. Scripts find the snapshot in each record.
@@ -93,10 +90,9 @@ func (s *Snapshots) Text(w *show.Page) {
 }
 
 // Events returns a record for each snapshot.
-func (s *Snapshots) Events() []any {
-	var all []any
-	for _, one := range s.List {
-		all = append(all, (&Snapshot{one}).Events()...)
+func (s *Snapshots) Events() (all []any) {
+	for i := range s.List {
+		all = append(all, snapshotEvent(&s.List[i]))
 	}
 	return all
 }

@@ -9,14 +9,12 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/show"
 )
 
-// Stats is the result of stats.
-type Stats struct {
-	*browse.Statistics
-	Prices *browse.Prices // nil: the cost is not wanted
+// Stats is the result of stats: the figures of its mode, and the cost unless prices is nil.
+func Stats(s *browse.Statistics, prices *browse.Prices) Record {
+	return &result{func(w *show.Page) { writeStats(w, s, prices) }, []any{statsEvent(s, prices)}}
 }
 
-// Text writes the figures of the mode.
-func (s *Stats) Text(w *show.Page) {
+func writeStats(w *show.Page, s *browse.Statistics, prices *browse.Prices) {
 	row := func(label, value string) { fmt.Fprintf(w, "%-24s %s\n", label+":", value) }
 	row("Mode", string(s.Mode))
 	if s.Mode != browse.WholeRepository {
@@ -38,11 +36,11 @@ func (s *Stats) Text(w *show.Page) {
 		row("Ratio", fmt.Sprintf("%.2f", s.Ratio()))
 	}
 	if s.Mode == browse.WholeRepository {
-		s.repository(w)
+		writeRepository(w, s)
 	}
 	fmt.Fprintf(w, "\n%s\n", w.Prose(meaning(s.Mode)))
-	if s.Prices != nil {
-		s.cost(w)
+	if prices != nil {
+		writeCost(w, s, prices)
 	}
 }
 
@@ -62,7 +60,7 @@ func meaning(mode browse.Mode) string {
 		"Sizes in the table are those of the stored files."
 }
 
-func (s *Stats) repository(w *show.Page) {
+func writeRepository(w *show.Page, s *browse.Statistics) {
 	fmt.Fprintf(w, "%-24s %s on average\n", "Chunk size:", human.Size(uint64(s.ChunkSize)))
 	t := table{head: []string{"Kind", "Files>", "Size>"}}
 	for _, k := range s.Kinds {
@@ -75,27 +73,26 @@ func (s *Stats) repository(w *show.Page) {
 	}
 }
 
-func (s *Stats) cost(w *show.Page) {
-	fmt.Fprintf(w, "\n%-24s %.2f for storage\n\n", "Cost of a month:", s.Month(*s.Prices))
+func writeCost(w *show.Page, s *browse.Statistics, prices *browse.Prices) {
+	fmt.Fprintf(w, "\n%-24s %.2f for storage\n\n", "Cost of a month:", s.Month(*prices))
 	t := table{head: []string{"Estimate of a run", "Put, list>", "Get>", "Delete>", "Read>", "Cost>"}}
-	for _, r := range s.Runs(*s.Prices) {
+	for _, r := range s.Runs(*prices) {
 		t.add(r.Name, human.Count(r.Requests.Put), human.Count(r.Requests.Get), human.Count(r.Requests.Delete),
 			human.Size(r.Out), fmt.Sprintf("%.4f", r.Cost))
 	}
 	t.write(w)
 }
 
-// Events returns the record.
-func (s *Stats) Events() []any {
+func statsEvent(s *browse.Statistics, prices *browse.Prices) *event.Statistics {
 	e := &event.Statistics{Type: "stats", Mode: string(s.Mode), Snapshots: s.Snapshots,
 		FileCount: s.Objects(), RestoreSize: s.Bytes, BlobCount: s.Blobs, Stored: s.Stored,
 		Ratio: s.Ratio(), Packs: s.Data.Packs + s.Trees.Packs, ChunkSize: s.ChunkSize}
 	if s.Stored > 0 {
 		e.Uncompressed = s.Bytes
 	}
-	if s.Prices != nil {
-		month := s.Month(*s.Prices)
-		e.Month, e.Costs = &month, s.Runs(*s.Prices)
+	if prices != nil {
+		month := s.Month(*prices)
+		e.Month, e.Costs = &month, s.Runs(*prices)
 	}
-	return []any{e}
+	return e
 }

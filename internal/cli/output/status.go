@@ -30,7 +30,7 @@ func NewStatus(o event.Overview, proven proofs.Summary, limit time.Duration, now
 	if o.Jobs == nil {
 		o.Jobs = []event.Job{}
 	}
-	for _, e := range (&Proven{proven}).Events() {
+	for _, e := range provenEvents(&proven) {
 		o.Proven = e
 	}
 	o.Verdict = Verdict(&o, &proven, limit, now)

@@ -88,7 +88,7 @@ func TestAStatusShowsWarnings(t *testing.T) {
 	s := NewStatus(event.Overview{Service: &event.Daemon{Jobs: []event.DaemonJob{{Name: "home", State: "idle",
 		Failures: 3, LastRun: &r}}}}, proofs.Summary{}, 0, time.Now())
 	require.Contains(t, text(t, s), "  3 runs failed\n  warning: source /a: 9 of 9 files\n", "it was stopped")
-	runs := text(t, &Runs{[]event.Run{r}})
+	runs := text(t, Runs([]event.Run{r}))
 	require.Contains(t, runs, "stopped by hand\n")
 	require.Contains(t, runs, "source /a: 9 of 9 files\n")
 }

@@ -139,8 +139,8 @@ func TestScreensFitATerminal(t *testing.T) {
 	long := "/home/" + strings.Repeat("a long name ", 12)
 	at := time.Date(2026, 11, 28, 14, 51, 45, 0, time.Local)
 	for _, r := range []Record{
-		&Runs{List: []event.Run{{Start: at, End: at.Add(time.Hour), Job: "home", Outcome: "incomplete", Trigger: "schedule",
-			Message: "some objects could not be backed up: source " + long}}},
+		Runs([]event.Run{{Start: at, End: at.Add(time.Hour), Job: "home", Outcome: "incomplete", Trigger: "schedule",
+			Message: "some objects could not be backed up: source " + long}}),
 		Options([]options.Effective{{Name: "repo", Value: long, Origin: long + ":5"}}, ""),
 	} {
 		for _, width := range []int{80, 120} {

@@ -10,24 +10,22 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/target"
 )
 
-// Target is what was found out about a target by trying.
-type Target struct{ *target.Report }
-
-// Text writes the verdict below the probes.
-func (t *Target) Text(w *show.Page) {
-	table := table{head: []string{"Probe", "Result", "Evidence|"}}
-	for _, p := range t.Probes {
-		table.add(p.Name, string(p.Result), human.Printable(p.Evidence))
-	}
-	table.write(w)
-	fmt.Fprintf(w, "\n%s\n", w.Prose(human.Printable(t.Path)+": "+t.Sentence()))
-	for _, p := range t.Because() {
-		w.Linef("  %s: %s", p.Name, human.Printable(p.Remedy))
-	}
+// Target is what was found out about a target by trying: the verdict below the probes.
+func Target(t *target.Report) Record {
+	return &result{func(w *show.Page) {
+		table := table{head: []string{"Probe", "Result", "Evidence|"}}
+		for _, p := range t.Probes {
+			table.add(p.Name, string(p.Result), human.Printable(p.Evidence))
+		}
+		table.write(w)
+		fmt.Fprintf(w, "\n%s\n", w.Prose(human.Printable(t.Path)+": "+t.Sentence()))
+		for _, p := range t.Because() {
+			w.Linef("  %s: %s", p.Name, human.Printable(p.Remedy))
+		}
+	}, targetEvents(t)}
 }
 
-// Events returns the report.
-func (t *Target) Events() []any {
+func targetEvents(t *target.Report) []any {
 	return []any{&struct {
 		Type    string          `json:"message_type"` // "target"
 		Path    string          `json:"path"`
