@@ -5,29 +5,14 @@ package machinestate
 
 import (
 	"context"
-	"net"
 	"time"
 )
-
-// dialTimeout is how long a server may take to answer.
-const dialTimeout = 10 * time.Second
 
 // Power is the state of power supply and network.
 type Power struct {
 	OnBattery bool
 	Charge    int  // percent; -1: not known
 	Metered   bool // the network costs by volume
-}
-
-// Reachable reports whether a server accepts connections at an address, as host:port.
-func (h *Host) Reachable(ctx context.Context, address string) bool {
-	d := net.Dialer{Timeout: dialTimeout}
-	conn, err := d.DialContext(ctx, "tcp", address)
-	if err != nil {
-		return false
-	}
-	_ = conn.Close() // nothing was sent
-	return true
 }
 
 // signal reports a change, unless an earlier one has not been received yet.

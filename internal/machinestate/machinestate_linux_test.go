@@ -3,7 +3,6 @@ package machinestate
 import (
 	"context"
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -225,17 +224,4 @@ func TestChangesAreCoalesced(t *testing.T) {
 	}
 	receive(t, changes)
 	require.Empty(t, changes)
-}
-
-func TestReachable(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	h := New()
-	require.True(t, h.Reachable(t.Context(), l.Addr().String()))
-	defer l.Close()
-	require.False(t, h.Reachable(t.Context(), "127.0.0.1:1"), "no server has that port")
-	require.False(t, h.Reachable(t.Context(), "no port"))
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.False(t, h.Reachable(ctx, "192.0.2.1:445"))
 }

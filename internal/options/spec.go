@@ -2,7 +2,6 @@ package options
 
 import (
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -106,9 +105,6 @@ func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(s.String()))
 
 // MarshalText hides the secret in JSON.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// LogValue hides the secret in logs.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
 // Keys returns how to unlock the repository.
 func (s *Spec) Keys() Keys {

@@ -3,15 +3,11 @@ package rules
 import (
 	"bufio"
 	"bytes"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path"
-	"slices"
 	"strings"
 )
 
@@ -34,16 +30,16 @@ type trie struct {
 
 func (t *trie) insert(p pattern, rule int32) {
 	if p.anchored {
-		t.root.insert(p.parts, p.source, rule)
+		t.root.insert(p.parts, rule)
 		return
 	}
 	for len(p.parts) > 0 && p.parts[0].deep { // already at any depth
-		p.parts, p.source = p.parts[1:], p.source[1:]
+		p.parts = p.parts[1:]
 	}
 	if len(p.parts) == 0 {
-		p.parts, p.source = []component{{glob: glob{kind: globAny}}}, []string{"*"}
+		p.parts = []component{{glob: glob{kind: globAny}}}
 	}
-	t.anywhere.insert(p.parts, p.source, rule)
+	t.anywhere.insert(p.parts, rule)
 }
 
 // add records the rule and returns its number. Numbers rise in the order of calls, and among rules of one kind the
@@ -70,7 +66,6 @@ func (b *Builder) ProtectIn(folder, why string) {
 func inside(folder string) pattern {
 	p := literal(folder)
 	p.parts = append(p.parts, component{glob: glob{kind: globAny}})
-	p.source = append(p.source, "*")
 	return p
 }
 
@@ -78,7 +73,6 @@ func inside(folder string) pattern {
 func literal(absolute string) (p pattern) {
 	for _, name := range splitPath(absolute) {
 		p.parts = append(p.parts, component{glob: glob{text: name}})
-		p.source = append(p.source, name)
 	}
 	p.anchored = true
 	return p
@@ -233,23 +227,8 @@ func (b *Builder) Compile() *Set {
 	if s.ignoreName != "" {
 		s.controls[s.ignoreName] = true
 	}
-	s.digest = sha256.Sum256(s.canonical())
 	s.plain = (&DirState{set: s, glob: none, folded: none, marked: none}).seal()
 	return s
-}
-
-// canonical serialises exactly what can shape a tree, which excludes origins.
-func (s *Set) canonical() []byte {
-	out := []byte("rules 1")
-	for _, r := range s.rules {
-		out = fmt.Appendf(out, "%d %t ", r.Kind, r.Include)
-		out = binary.AppendUvarint(out, uint64(len(r.Text)))
-		out = append(out, r.Text...)
-	}
-	for _, at := range slices.Sorted(maps.Keys(s.named)) {
-		out = append(out, "\x00named "+at...)
-	}
-	return out
 }
 
 // eachLine calls f for every line that is not blank, trimmed, and joins the errors.

@@ -11,9 +11,9 @@ import (
 
 // Decision is a verdict with its reason.
 type Decision struct {
-	Verdict Verdict `json:"verdict"`
-	Rule    *Rule   `json:"rule,omitempty"` // nil: no rule matches, which means included
-	Path    string  `json:"path"`           // where it was decided: the path itself, or a directory above it
+	Verdict Verdict
+	Rule    *Rule  // nil: no rule matches, which means included
+	Path    string // where it was decided: the path itself, or a directory above it
 }
 
 // Query is a question about one path.

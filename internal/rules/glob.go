@@ -56,7 +56,7 @@ type span struct{ lo, hi rune }
 // glob matches one path component. The common forms have kinds of their own, so that a map can find them.
 type glob struct {
 	kind globKind
-	text string // literal, prefix or suffix
+	text string // literal, prefix or suffix; of a general one dialect and text, which distinguish it
 	toks []token
 }
 
@@ -78,7 +78,7 @@ func compileGlob(pattern string, syn syntax) (glob, error) {
 	case len(toks) == 2 && toks[0].kind == tokenStar && toks[1].kind == tokenText:
 		return glob{kind: globSuffix, text: toks[1].text}, nil
 	}
-	return glob{kind: globGeneral, toks: toks}, nil
+	return glob{kind: globGeneral, text: syn.name + " " + pattern, toks: toks}, nil
 }
 
 func scanTokens(pattern string, syn syntax) ([]token, error) {

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"strings"
 )
@@ -11,9 +10,8 @@ const MaxIgnoreFile = 1 << 20
 
 // ignoreFile is the compiled content of one ignore file.
 type ignoreFile struct {
-	trie   trie
-	rules  []Rule
-	digest [sha256.Size]byte
+	trie  trie
+	rules []Rule
 }
 
 // layer is an ignore file as it applies in one directory: the deepest first.
@@ -62,8 +60,7 @@ func (l *layer) decide(name []byte) (dir, other *Rule) {
 
 // parseIgnore compiles an ignore file. It skips malformed lines and returns them as errors.
 func parseIgnore(content []byte, origin string) (*ignoreFile, []error) {
-	// The location of the file is part of its meaning: the same lines in another directory exclude other paths.
-	f := &ignoreFile{digest: sha256.Sum256(append([]byte(origin+"\x00"), content...))}
+	f := &ignoreFile{}
 	var problems []error
 	text := strings.TrimPrefix(string(content), "\xef\xbb\xbf")
 	number := 0

@@ -27,7 +27,7 @@ const (
 // named counts the kinds that are matched against the tries.
 const named = FoldedGlob + 1
 
-// String returns a short name for lists and JSON.
+// String returns a short name for lists.
 func (k Kind) String() string {
 	names := [kinds]string{"protected", "marker", "exclude.fs", "exclude.dir", "statement", "exclude", "iexclude",
 		"ignore-file", "subdir", "larger-than", "nodump", "time-machine", "one-file-system", "pseudo"}
@@ -37,15 +37,12 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-// MarshalText makes a kind a string in JSON.
-func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
-
 // Rule is one rule of the user (or the program) about the paths of a backup.
 type Rule struct {
-	Kind    Kind   `json:"kind"`
-	Include bool   `json:"include"` // it includes its matches: INCLUDE, or a pattern with a leading '!'
-	Text    string `json:"text"`    // as it was written
-	Origin  string `json:"origin"`  // "file:line", a flag, or "built-in"
+	Kind    Kind
+	Include bool   // it includes its matches: INCLUDE, or a pattern with a leading '!'
+	Text    string // as it was written
+	Origin  string // "file:line", a flag, or "built-in"
 	dirOnly bool   // an ignore pattern with a trailing slash
 	hollow  bool   // matching directories are kept, empty
 }
@@ -63,21 +60,3 @@ const (
 	NeedType                  // depends on whether it is a directory: repeat with the type
 	NotEntered                // a directory that is kept itself, but not entered
 )
-
-// String returns the word for reports.
-func (v Verdict) String() string {
-	switch v {
-	case Include:
-		return "included"
-	case Exclude:
-		return "excluded"
-	case NeedType:
-		return "depends on the type"
-	case NotEntered:
-		return "directory kept, content excluded"
-	}
-	return fmt.Sprintf("verdict %d", uint8(v))
-}
-
-// MarshalText makes a verdict a string in JSON.
-func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }

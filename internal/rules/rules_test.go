@@ -301,30 +301,6 @@ func TestIgnoreFileProblems(t *testing.T) {
 	require.Error(t, NewBuilder().IgnoreFile("a/b", "x"))
 }
 
-func TestShapes(t *testing.T) {
-	shape := func(origin string, patterns ...string) string {
-		b := NewBuilder()
-		for _, p := range patterns {
-			require.NoError(t, b.Exclude(p, false, origin))
-		}
-		return string(b.Compile().Shape())
-	}
-	require.Equal(t, shape("a", "x", "y"), shape("b", "x", "y"), "where a rule was written does not shape a tree")
-	require.NotEqual(t, shape("a", "x", "y"), shape("a", "y", "x"))
-	require.NotEqual(t, shape("a", "x"), shape("a", "!x"))
-	require.NotEqual(t, shape("a", "xy"), shape("a", "x", "y"))
-
-	b := NewBuilder()
-	require.NoError(t, b.IgnoreFile(".ti", "flag"))
-	state, _ := b.Compile().Root("/s")
-	read := func(string, int) ([]byte, error) { return []byte("/b/x"), nil }
-	with, _ := state.Load("/s", []string{".ti"}, read)
-	elsewhere, _ := state.Load("/s/b", []string{".ti"}, read)
-	require.NotEqual(t, state.AppendShape(nil), with.AppendShape(nil))
-	require.NotEqual(t, elsewhere.AppendShape(nil), with.AppendShape(nil))
-	require.Equal(t, with.AppendShape(nil), with.Child([]byte("b")).Child([]byte("c")).AppendShape(nil))
-}
-
 func TestProtectedPaths(t *testing.T) {
 	b := NewBuilder()
 	b.Protect("/data/re*po", "the repository")
@@ -536,8 +512,7 @@ func TestFirmlinksAreEntered(t *testing.T) {
 	require.Equal(t, NotEntered, set.Mount("/Volumes/USB", false))
 }
 
-// A source within another one is kept despite the attribute of Time Machine, and the digest says so: a directory that
-// was stored without it is scanned again.
+// A source within another one is kept despite the attribute of Time Machine.
 func TestNamedSourcesAreKept(t *testing.T) {
 	excluded := []byte("com.apple.backupd")
 	compile := func(sources ...string) *Set {
@@ -546,7 +521,6 @@ func TestNamedSourcesAreKept(t *testing.T) {
 		b.Name(sources)
 		return b.Compile()
 	}
-	plain := compile()
 	for _, c := range []struct {
 		sources []string
 		path    string
@@ -563,7 +537,5 @@ func TestNamedSourcesAreKept(t *testing.T) {
 	} {
 		set := compile(c.sources...)
 		require.Equal(t, c.want, set.Sticky(excluded, func() string { return c.path }), c)
-		nested := c.want == Include || len(set.named) > 0
-		require.Equal(t, !nested, plain.digest == set.digest, c)
 	}
 }

@@ -2,7 +2,6 @@ package rules
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"fmt"
 	"path"
 	"slices"
@@ -27,8 +26,7 @@ type Set struct {
 	systems    map[string]bool // file systems that are entered although OneSystem applies, by path
 	named      map[string]bool // sources within other sources, which Sticky keeps, by path
 	controls   map[string]bool // names of marker and ignore files
-	digest     [sha256.Size]byte
-	plain      *DirState // the state of a directory that no pattern has reached yet
+	plain      *DirState       // the state of a directory that no pattern has reached yet
 }
 
 // marker is a file whose presence excludes what lies beside it.
@@ -94,11 +92,9 @@ type DirState struct {
 	free         bool // nothing can match a name of this directory
 }
 
-// Unanchored reports whether the verdicts in the directory and below do not depend on its path.
-func (d *DirState) Unanchored() bool { return d.bare() }
-
-// bare reports whether d equals the state of a directory that no pattern has reached.
-func (d *DirState) bare() bool {
+// Unanchored reports whether d equals the state of a directory that no pattern has reached: the verdicts in it and
+// below do not depend on its path.
+func (d *DirState) Unanchored() bool {
 	return len(d.active)+len(d.foldedActive) == 0 && d.glob == none && d.folded == none && d.marked == none &&
 		d.layers == nil
 }
@@ -106,7 +102,7 @@ func (d *DirState) bare() bool {
 // seal computes the derived fields.
 func (d *DirState) seal() *DirState {
 	s := d.set
-	d.free = d.bare() && s.trie.anywhere.leaf() && s.folded.anywhere.leaf() && !s.has[TopOnly]
+	d.free = d.Unanchored() && s.trie.anywhere.leaf() && s.folded.anywhere.leaf() && !s.has[TopOnly]
 	return d
 }
 
@@ -175,26 +171,12 @@ func (d *DirState) Child(name []byte) *DirState {
 	}
 	next := DirState{set: s, active: keep(reached), foldedActive: keep(folded), glob: best[Glob],
 		folded: best[FoldedGlob], marked: none, layers: d.layers.child(name)}
-	if next.bare() {
+	if next.Unanchored() {
 		return s.plain
 	}
 	heap := next // allocates only what is kept
 	return heap.seal()
 }
-
-// AppendShape appends what can shape the tree of this directory by its rules: two directories with equal stat tuples
-// and different shapes must have different digests. The path is not part of it.
-func (d *DirState) AppendShape(dst []byte) []byte {
-	dst = append(dst, d.set.digest[:]...)
-	for l := d.layers; l != nil; l = l.up {
-		dst = append(dst, l.file.digest[:]...)
-	}
-	return dst
-}
-
-// Shape returns the canonical serialisation of everything in the set that can shape a tree. Ignore files in the tree
-// are not part of it: see DirState.AppendShape.
-func (s *Set) Shape() []byte { return s.canonical() }
 
 // List returns the rules in the order of evaluation: by kind, and within a kind the one that wins first.
 func (s *Set) List() []Rule {

@@ -22,7 +22,6 @@ type node struct {
 	deep     *node   // reached without consuming a name; stays reached below
 	loop     bool    // this is the deep node of another: once reached, it stays
 	ends     []int32 // rules that match when this node is reached
-	source   string  // for general globs: dialect and text, which distinguish equal edges
 }
 
 type edge struct {
@@ -52,14 +51,14 @@ func (a *affixes) child(text string) *node {
 }
 
 // insert adds the pattern beneath n, with the rule at its end.
-func (n *node) insert(pattern []component, source []string, rule int32) {
-	for i, c := range pattern {
-		n = n.child(c, source[i])
+func (n *node) insert(pattern []component, rule int32) {
+	for _, c := range pattern {
+		n = n.child(c)
 	}
 	n.ends = append(n.ends, rule)
 }
 
-func (n *node) child(c component, source string) *node {
+func (n *node) child(c component) *node {
 	if c.deep {
 		if n.loop {
 			return n // two successive deep components equal one
@@ -83,11 +82,11 @@ func (n *node) child(c component, source string) *node {
 		return n.suffixes.child(c.glob.text)
 	}
 	for _, e := range n.globs {
-		if e.to.source == source {
+		if e.glob.text == c.glob.text {
 			return e.to
 		}
 	}
-	to := &node{source: source}
+	to := &node{}
 	n.globs = append(n.globs, edge{c.glob, to})
 	return to
 }
@@ -169,8 +168,7 @@ func keep(nodes []*node) []*node {
 // pattern is a parsed path pattern.
 type pattern struct {
 	parts    []component
-	source   []string // the text of each part
-	anchored bool     // starts at the root rather than anywhere
+	anchored bool // starts at the root rather than anywhere
 }
 
 // parsePattern compiles the components of a path pattern; deep is the word for any number of directories.
@@ -179,7 +177,6 @@ func parsePattern(parts []string, deep string, syn syntax) (pattern, error) {
 	for _, text := range parts {
 		if text == deep {
 			p.parts = append(p.parts, component{deep: true})
-			p.source = append(p.source, text)
 			continue
 		}
 		g, err := compileGlob(text, syn)
@@ -187,7 +184,6 @@ func parsePattern(parts []string, deep string, syn syntax) (pattern, error) {
 			return pattern{}, err
 		}
 		p.parts = append(p.parts, component{glob: g})
-		p.source = append(p.source, syn.name+" "+text)
 	}
 	return p, nil
 }

@@ -38,7 +38,7 @@ func TestPlacesOnMountedDisk(t *testing.T) {
 		places, err := Places(&Host{}, []string{source})
 		require.NoError(t, err)
 		for i := range places {
-			if places[i].Point == point {
+			if filepath.Dir(places[i].Repository) == point || places[i].Repository == point {
 				return &places[i]
 			}
 		}

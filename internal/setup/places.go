@@ -20,7 +20,6 @@ const mostPlaces = 8
 
 // Place is a mounted disk or share that can hold the repository.
 type Place struct {
-	Point      string // mount point
 	Repository string // folder of the repository
 	Name       string // device, label, medium and file system
 	Free       uint64 // bytes
@@ -49,7 +48,7 @@ func Places(sys System, sources []string) ([]Place, error) {
 			continue // not reachable, a file, or not on a disk
 		}
 		seen[m.Type+" "+m.Source] = true
-		p := Place{Point: m.Path, Name: nameOf(sys, m, v), Free: v.Free, Total: v.Total, SameDisk: sharing(v, origins)}
+		p := Place{Name: nameOf(sys, m, v), Free: v.Free, Total: v.Total, SameDisk: sharing(v, origins)}
 		p.Repository, p.Holds = repositoryAt(sys, m.Path)
 		if !p.Holds {
 			p.Repository = filepath.Join(m.Path, folderName)

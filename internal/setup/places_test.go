@@ -110,12 +110,12 @@ func TestPlacesAreOtherDisksFirst(t *testing.T) {
 	places, err := Places(m, []string{"/home/ann"})
 	require.NoError(t, err)
 	require.Equal(t, []Place{
-		{Point: "/mnt/nas", Repository: "/mnt/nas/tidemark", Name: "//nas/backup (share, cifs)", Free: 3 << 40,
+		{Repository: "/mnt/nas/tidemark", Name: "//nas/backup (share, cifs)", Free: 3 << 40,
 			Total: 6 << 40},
-		{Point: "/srv/bind of the disk", Repository: "/srv/bind of the disk/tidemark",
+		{Repository: "/srv/bind of the disk/tidemark",
 			Name: `sdb1 "Backup Disk" (hdd, ext4)`, Free: 1 << 40,
 			Total: 2 << 40},
-		{Point: "/data", Repository: "/data/tidemark", Name: "sda3 (ssd, xfs)", Free: 9 << 40, Total: 18 << 40,
+		{Repository: "/data/tidemark", Name: "sda3 (ssd, xfs)", Free: 9 << 40, Total: 18 << 40,
 			SameDisk: "/home/ann"},
 	}, places)
 	require.Equal(t, `sdb1 "Backup Disk" (hdd, ext4), 1.00 TiB free of 2.00 TiB`, places[1].Text())

@@ -113,7 +113,6 @@ func together(legs []storage) storage {
 
 // object is a file or directory whose storage is wanted.
 type object struct {
-	path    string // absolute, without symbolic links; "" for a directory that was open already
 	stat    localfs.Stat
 	fs      localfs.FSInfo // of the directory, or of that of a file
 	label   string         // what the system calls that file system: see identify
@@ -141,7 +140,7 @@ func nearest(path string) (string, error) {
 
 // lookAt stats a path without symbolic links, and its file system.
 func lookAt(path string) (object, error) {
-	o := object{path: path}
+	var o object
 	dir := path
 	d, err := localfs.OpenSearchable(dir)
 	if errors.Is(err, unix.ENOTDIR) {
