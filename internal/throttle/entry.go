@@ -3,6 +3,7 @@ package throttle
 import (
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/report"
@@ -129,21 +130,11 @@ func (e *entry) pass(c *iopolicy.Client) *iopolicy.Pass {
 }
 
 // cooperating returns the other processes that share the state of the device.
-func (e *entry) cooperating() []foreign.Peer {
+func (e *entry) cooperating() []shared.Process {
 	if e.peers == nil {
 		return nil
 	}
-	var out []foreign.Peer
-	for _, p := range e.peers.Processes() {
-		if p.Self || !p.Live {
-			continue
-		}
-		out = append(out, foreign.Peer{
-			PID: p.PID, Start: uint64(p.Started), Tier: p.Tier, Passive: p.Policy == iopolicy.Passive,
-			Elsewhere: p.Elsewhere.Read,
-		})
-	}
-	return out
+	return slices.DeleteFunc(e.peers.Processes(), func(p shared.Process) bool { return p.Self || !p.Live })
 }
 
 // elsewhere returns how many bytes of this process are proven to have gone to other devices than e's. Only the watcher

@@ -7,15 +7,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/report"
-	"github.com/tidemark-backup/tidemark/internal/throttle/foreign"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/shared"
 )
 
 // A peer is named when its tier has opened windows: a run of tidemark as such, and any other program by its name.
 func TestPeersAreNamed(t *testing.T) {
 	var top topIO
 	names := map[int]string{7: "tidemark", 8: "make", 9: "tidemark"}
-	top.meet([]foreign.Peer{{PID: 7, Tier: 1}, {PID: 8, Tier: 2}, {PID: 9, Tier: 3}, {PID: 10, Tier: 1, Passive: true}},
-		[report.Tiers]uint64{1: 4, 2: 1}, func(pid int) string { return names[pid] })
+	top.meet([]shared.Process{{PID: 7, Tier: 1}, {PID: 8, Tier: 2}, {PID: 9, Tier: 3},
+		{PID: 10, Tier: 1, Policy: iopolicy.Passive}}, [report.Tiers]uint64{1: 4, 2: 1},
+		func(pid int) string { return names[pid] })
 	all, now := top.list()
 	want := []report.Process{{PID: 7, Name: "tidemark", Peer: true}, {PID: 8, Name: "make"}}
 	require.Equal(t, want, all)
@@ -24,7 +26,7 @@ func TestPeersAreNamed(t *testing.T) {
 		(&report.Gate{Device: "sda", Medium: "ssd", Blamed: all}).Whom())
 
 	// The scan of processes has bytes of one of them: it is listed once, and first.
-	top.collect(func() []foreign.TopProcess { return []foreign.TopProcess{{PID: 8, Name: "make", Bytes: 5}} })
+	top.collect(func() []report.Process { return []report.Process{{PID: 8, Name: "make", Bytes: 5}} })
 	all, now = top.list()
 	want = []report.Process{{PID: 8, Name: "make", Bytes: 5}, {PID: 7, Name: "tidemark", Peer: true}}
 	require.Equal(t, want, all)

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/throttle/device"
 	"github.com/tidemark-backup/tidemark/internal/throttle/foreign"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/shared"
 )
 
 const (
@@ -30,10 +31,10 @@ type topIO struct {
 	mu    sync.Mutex
 	busy  bool
 	next  time.Time
-	moved map[process]uint64 // bytes
-	last  []foreign.TopProcess
-	at    time.Time            // of last
-	peers map[process]peerSeen // processes that share the state of the device and have precedence
+	moved map[report.Process]uint64 // bytes
+	last  []report.Process
+	at    time.Time                   // of last
+	peers map[report.Process]peerSeen // processes that share the state of the device and have precedence
 }
 
 // peerSeen is when a process was last seen to share the device, and whether it is a run of tidemark.
@@ -46,17 +47,12 @@ type peerSeen struct {
 // finished process is named for less than two seconds.
 const recently = attributionInterval * 7 / 4
 
-type process struct {
-	pid  int
-	name string
-}
-
 // attributingWatcher scans for top I/O processes when its Watcher has seen foreign I/O, and makes the process step
 // aside.
 type attributingWatcher struct {
 	*foreign.Watcher
 	top   *topIO
-	peers func() []foreign.Peer
+	peers func() []shared.Process
 	aside func(now time.Time)
 }
 
@@ -66,7 +62,7 @@ func (w attributingWatcher) Look(m iopolicy.Moment) iopolicy.Sighting {
 	w.aside(m.At)
 	seen := w.top.always || s.Inflight[0] || !s.Newest[0].IsZero()
 	if w.top.due(m.At) {
-		go w.top.collect(func() []foreign.TopProcess {
+		go w.top.collect(func() []report.Process {
 			if seen || len(w.peers()) > 0 {
 				return w.Watcher.TopProcesses()
 			}
@@ -87,34 +83,35 @@ func (t *topIO) due(now time.Time) bool {
 	return true
 }
 
-func (t *topIO) collect(scan func() []foreign.TopProcess) {
+func (t *topIO) collect(scan func() []report.Process) {
 	found := scan()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.busy = false
 	t.last, t.at = found, time.Now()
 	if t.moved == nil {
-		t.moved = map[process]uint64{}
+		t.moved = map[report.Process]uint64{}
 	}
 	for _, p := range found {
-		t.moved[process{p.PID, p.Name}] += p.Bytes
+		t.moved[report.Process{PID: p.PID, Name: p.Name}] += p.Bytes
 	}
 }
 
 // meet records peers whose tier has opened windows for this process. name returns the program of a process.
-func (t *topIO) meet(peers []foreign.Peer, windows [report.Tiers]uint64, name func(pid int) string) {
+func (t *topIO) meet(peers []shared.Process, windows [report.Tiers]uint64, name func(pid int) string) {
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, p := range peers {
-		if p.Passive || int(p.Tier) >= len(windows) || windows[p.Tier] == 0 {
+		if p.Policy == iopolicy.Passive || int(p.Tier) >= len(windows) || windows[p.Tier] == 0 {
 			continue
 		}
 		if t.peers == nil {
-			t.peers = map[process]peerSeen{}
+			t.peers = map[report.Process]peerSeen{}
 		}
 		program := name(p.PID)
-		t.peers[process{p.PID, program}] = peerSeen{now, program == "" || strings.HasPrefix(program, "tidemark")}
+		own := program == "" || strings.HasPrefix(program, "tidemark")
+		t.peers[report.Process{PID: p.PID, Name: program}] = peerSeen{now, own}
 	}
 }
 
@@ -124,10 +121,11 @@ func (t *topIO) list() (all, now []report.Process) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	met := maps.Clone(t.peers)
-	blame := func(p process, bytes uint64) report.Process {
-		peer := t.peers[p]
+	blame := func(p report.Process, bytes uint64) report.Process {
+		peer := t.peers[p].tidemark
 		delete(met, p)
-		return report.Process{PID: p.pid, Name: p.name, Bytes: bytes, Peer: peer.tidemark}
+		p.Bytes, p.Peer = bytes, peer
+		return p
 	}
 	for p, bytes := range t.moved {
 		if bytes > 0 {
@@ -139,12 +137,12 @@ func (t *topIO) list() (all, now []report.Process) {
 	}
 	if time.Since(t.at) < recently {
 		for _, p := range t.last {
-			now = append(now, blame(process{p.PID, p.Name}, p.Bytes))
+			now = append(now, blame(report.Process{PID: p.PID, Name: p.Name}, p.Bytes))
 		}
 	}
 	for p, seen := range t.peers {
 		if time.Since(seen.at) < recently &&
-			!slices.ContainsFunc(now, func(c report.Process) bool { return c.PID == p.pid }) {
+			!slices.ContainsFunc(now, func(c report.Process) bool { return c.PID == p.PID }) {
 			now = append(now, blame(p, 0))
 		}
 	}

@@ -9,9 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy/diskwatch"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/shared"
 )
 
 func fileSystems() []string { return []string{"ext4", "xfs", "btrfs"}[:testkit.Rounds(1, 1, 3)] }
@@ -415,8 +417,8 @@ func TestPeersAreOfTheirTier(t *testing.T) {
 	friend, s := newStranger(t), newStranger(t)
 	friend.does("read", d.path("foreign"), 4096, 0)
 	s.does("read", d.path("foreign"), 4096, 0)
-	peers := []Peer{{PID: friend.pid, Tier: 2}}
-	g := d.watch(t, 5*time.Millisecond, Options{Peers: func() []Peer { return peers }})
+	peers := []shared.Process{{PID: friend.pid, Tier: 2}}
+	g := d.watch(t, 5*time.Millisecond, Options{Peers: func() []shared.Process { return peers }})
 	var edges [iopolicy.Tiers]int
 	look := func() {
 		m := g.m
@@ -478,7 +480,7 @@ func TestBlameNamesTheStranger(t *testing.T) {
 	require.Empty(t, g.w.TopProcesses())
 	s.does("read", d.path("big"), 8<<20, 0)
 	g.poll(true)
-	var top []TopProcess
+	var top []report.Process
 	require.Eventually(t, func() bool { top = g.w.TopProcesses(); return len(top) > 0 }, time.Minute, 50*time.Millisecond)
 	found := false
 	for _, c := range top {

@@ -5,17 +5,8 @@ import (
 
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy/diskwatch"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/shared"
 )
-
-// Peer is a cooperating process: it has a gate of its own for the same device.
-type Peer struct {
-	PID int
-	// Start is field 22 of /proc/PID/stat; 0: not known, so a later process with the same ID is taken for it.
-	Start     uint64
-	Tier      iopolicy.Tier
-	Passive   bool   // opens no window
-	Elsewhere uint64 // bytes read from other devices, as it reports
-}
 
 const (
 	// descendantInterval is the least time between two searches for descendants of peers, and suspectInterval that after a
@@ -44,7 +35,7 @@ type process interface {
 
 // peerProcesses counts the I/O of cooperating processes and their descendants. It is not safe for concurrent use.
 type peerProcesses struct {
-	list      func() []Peer
+	list      func() []shared.Process
 	processes processOpener
 	peers     map[int]*peerProcess
 	round     uint64
@@ -56,9 +47,9 @@ type peerProcesses struct {
 
 // peerProcess is one peer with its descendants.
 type peerProcess struct {
-	peer        Peer
+	peer        shared.Process
 	round       uint64
-	away        uint64 // peer.Elsewhere when first seen
+	away        uint64 // what the peer had read elsewhere when first seen
 	self        countedProcess
 	descendants map[int]*countedProcess
 	gone        iopolicy.Bytes // of ended descendants
@@ -84,7 +75,7 @@ func (r *countedProcess) update() (since iopolicy.Bytes, ok bool) {
 var _ diskwatch.Peers = (*peerProcesses)(nil)
 
 // newPeerProcesses watches processes of this machine.
-func newPeerProcesses(list func() []Peer) *peerProcesses {
+func newPeerProcesses(list func() []shared.Process) *peerProcesses {
 	return &peerProcesses{list: list, processes: hostProcesses()}
 }
 
@@ -92,7 +83,7 @@ func newPeerProcesses(list func() []Peer) *peerProcesses {
 func (c *peerProcesses) Poll(now time.Time) diskwatch.PeerIO { return c.poll(c.list(), now) }
 
 // poll returns the I/O of the peers so far.
-func (c *peerProcesses) poll(peers []Peer, now time.Time) diskwatch.PeerIO {
+func (c *peerProcesses) poll(peers []shared.Process, now time.Time) diskwatch.PeerIO {
 	c.round++
 	for _, p := range peers {
 		c.add(p, now)
@@ -119,18 +110,18 @@ func (c *peerProcesses) Recount(now time.Time) diskwatch.PeerIO {
 }
 
 // add starts to count a peer, or marks a known one as present.
-func (c *peerProcesses) add(p Peer, now time.Time) {
+func (c *peerProcesses) add(p shared.Process, now time.Time) {
 	m := c.peers[p.PID]
-	if m != nil && m.peer.Start != p.Start {
+	if m != nil && m.peer.Started != p.Started {
 		c.remove(p.PID, m, now)
 		m = nil
 	}
 	if m == nil {
-		proc, err := c.processes.open(p.PID, p.Start)
+		proc, err := c.processes.open(p.PID, uint64(p.Started))
 		if err != nil { // ended, or of another user: its I/O counts as foreign
 			return
 		}
-		m = &peerProcess{away: p.Elsewhere, self: countedProcess{process: proc}, descendants: map[int]*countedProcess{}}
+		m = &peerProcess{away: p.Elsewhere.Read, self: countedProcess{process: proc}, descendants: map[int]*countedProcess{}}
 		m.self.update()
 		m.self.base = m.self.now
 		if c.peers == nil {
@@ -209,7 +200,7 @@ func (c *peerProcesses) sum(now time.Time) diskwatch.PeerIO {
 		did, ok := m.self.update()
 		b.Read += did.Read + m.gone.Read
 		b.Written += did.Written + m.gone.Written
-		b.Read = less(b.Read, less(m.peer.Elsewhere, m.away))
+		b.Read = less(b.Read, less(m.peer.Elsewhere.Read, m.away))
 		m.note(b, now, &k)
 		if alive && ok {
 			k.Alive++
@@ -231,7 +222,7 @@ func (m *peerProcess) note(b iopolicy.Bytes, now time.Time, k *diskwatch.PeerIO)
 	if b.Written > m.sum.Written {
 		m.wrote = now
 	}
-	if (b.Read > m.sum.Read || b.Written > m.sum.Written) && !m.peer.Passive {
+	if (b.Read > m.sum.Read || b.Written > m.sum.Written) && m.peer.Policy != iopolicy.Passive {
 		k.Rose[m.peer.Tier&(iopolicy.Tiers-1)] = true
 	}
 	m.sum = iopolicy.Bytes{Read: max(b.Read, m.sum.Read), Written: max(b.Written, m.sum.Written)}
@@ -245,7 +236,7 @@ func (c *peerProcesses) WriterTier(now time.Time) (tier iopolicy.Tier, known boo
 		if m.wrote.IsZero() || now.Sub(m.wrote) > diskwatch.DirtyExpiry {
 			continue
 		}
-		if m.peer.Passive {
+		if m.peer.Policy == iopolicy.Passive {
 			passive = true
 		} else {
 			tier = min(tier, m.peer.Tier)

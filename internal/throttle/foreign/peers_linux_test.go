@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/shared"
 )
 
 // TestRealProcesses starts a shell that starts another program.
@@ -33,16 +35,16 @@ func TestRealProcesses(t *testing.T) {
 	defer c.Close()
 	require.Eventually(t, func() bool { return len(children(cmd.Process.Pid)) == 1 }, time.Minute, time.Millisecond)
 	require.Contains(t, children(os.Getpid()), cmd.Process.Pid)
-	require.Zero(t, c.poll([]Peer{{PID: cmd.Process.Pid, Start: start + 1}}, time.Now()).Alive,
+	require.Zero(t, c.poll([]shared.Process{{PID: cmd.Process.Pid, Started: int64(start) + 1}}, time.Now()).Alive,
 		"another process with its number")
-	peers := []Peer{{PID: cmd.Process.Pid, Start: start}}
+	peers := []shared.Process{{PID: cmd.Process.Pid, Started: int64(start)}}
 	require.Equal(t, 1, c.poll(peers, time.Now()).Alive)
 	var b topProcesses
-	require.Empty(t, b.update(time.Now(), 0, peers))
+	require.Empty(t, b.update(time.Now(), 0, hostTable()))
 	in.Write([]byte("\n"))
 	require.Eventually(t, func() bool { return c.poll(peers, time.Now()).Dirtied >= 2<<20 }, time.Minute,
 		10*time.Millisecond)
-	for _, top := range b.update(time.Now().Add(scanInterval), 0, peers) {
+	for _, top := range b.update(time.Now().Add(scanInterval), 0, hostTable()) {
 		require.NotEqual(t, os.Getpid(), top.PID)
 		require.False(t, top.PID == cmd.Process.Pid && top.Bytes >= 1<<20, "it has not moved what its child has: %+v", top)
 	}

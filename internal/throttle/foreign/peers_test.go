@@ -8,7 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy/diskwatch"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/shared"
 )
 
 // fakeProcesses is processes that a test makes up.
@@ -50,36 +52,36 @@ func TestCompany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		people := fakeProcesses{7: {read: 1000, dirtied: 50, start: 3}}
 		c := &peerProcesses{processes: people}
-		peer := Peer{PID: 7, Start: 3, Tier: 2}
-		k := c.poll([]Peer{peer}, pass(0))
+		peer := shared.Process{PID: 7, Started: 3, Tier: 2}
+		k := c.poll([]shared.Process{peer}, pass(0))
 		require.Equal(t, diskwatch.PeerIO{Alive: 1, Changed: true}, k, "what was before does not count")
 		people[7].read += 100
-		k = c.poll([]Peer{peer}, pass(time.Second))
+		k = c.poll([]shared.Process{peer}, pass(time.Second))
 		require.EqualValues(t, 100, k.Read)
 		require.False(t, k.Changed)
 		require.Equal(t, [4]bool{2: true}, k.Rose)
-		k = c.poll([]Peer{peer}, pass(time.Second))
+		k = c.poll([]shared.Process{peer}, pass(time.Second))
 		require.Equal(t, [4]bool{}, k.Rose)
 
 		// It starts a child, which counts from its birth, and one of that.
 		people[8] = &fakeProcess{read: 30, descendants: []int{9}}
 		people[9] = &fakeProcess{read: 4}
 		people[7].descendants = []int{8}
-		k = c.poll([]Peer{peer}, pass(time.Second))
+		k = c.poll([]shared.Process{peer}, pass(time.Second))
 		require.EqualValues(t, 134, k.Read)
 
 		// The child ends. Its parent has waited for it, so that it is counted twice and never missed.
 		people[8].read, people[8].ended, people[7].descendants = 40, true, nil
 		people[7].read += 40
-		k = c.poll([]Peer{peer}, pass(10*time.Millisecond))
+		k = c.poll([]shared.Process{peer}, pass(10*time.Millisecond))
 		require.EqualValues(t, 174, k.Read)
 		require.True(t, k.Changed)
 		require.Zero(t, people[8].open)
 
 		// What it has read offDevice is not for this device.
-		peer.Elsewhere = 25
+		peer.Elsewhere.Read = 25
 		people[7].read += 25
-		k = c.poll([]Peer{peer}, pass(time.Second))
+		k = c.poll([]shared.Process{peer}, pass(time.Second))
 		require.EqualValues(t, 174, k.Read)
 
 		// It writes, so late writes are attributed to it.
@@ -87,7 +89,7 @@ func TestCompany(t *testing.T) {
 		require.True(t, known)
 		require.Zero(t, tier)
 		people[7].dirtied += 4096
-		k = c.poll([]Peer{peer}, pass(time.Second))
+		k = c.poll([]shared.Process{peer}, pass(time.Second))
 		require.EqualValues(t, 4096, k.Dirtied)
 		tier, known = c.WriterTier(pass(40 * time.Second))
 		require.True(t, known)
@@ -97,12 +99,12 @@ func TestCompany(t *testing.T) {
 
 		// It ends, and another gets its number: what was done stays done.
 		people[7].ended = true
-		k = c.poll([]Peer{peer}, pass(time.Second))
+		k = c.poll([]shared.Process{peer}, pass(time.Second))
 		require.EqualValues(t, 174, k.Read)
 		require.True(t, k.Changed)
 		require.Zero(t, k.Alive)
 		people[7] = &fakeProcess{read: 1 << 30, start: 4}
-		k = c.poll([]Peer{peer}, pass(time.Second))
+		k = c.poll([]shared.Process{peer}, pass(time.Second))
 		require.EqualValues(t, 174, k.Read)
 		require.Zero(t, k.Alive)
 		require.Zero(t, people[7].open)
@@ -115,7 +117,7 @@ func TestPassivePeerIsNotBlamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		people := fakeProcesses{7: {}}
 		c := &peerProcesses{processes: people}
-		peer := []Peer{{PID: 7, Tier: 0, Passive: true}}
+		peer := []shared.Process{{PID: 7, Tier: 0, Policy: iopolicy.Passive}}
 		c.poll(peer, pass(0))
 		people[7].dirtied = 4096
 		k := c.poll(peer, pass(time.Second))
@@ -132,7 +134,7 @@ func TestNewChildIsFoundAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		people := fakeProcesses{7: {}}
 		c := &peerProcesses{processes: people}
-		peer := []Peer{{PID: 7, Tier: 3}}
+		peer := []shared.Process{{PID: 7, Tier: 3}}
 		c.poll(peer, pass(0))
 		people[7].read = 10
 		c.poll(peer, pass(100*time.Millisecond))

@@ -5,16 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+	"github.com/tidemark-backup/tidemark/internal/report"
 )
-
-// TopProcess is a process with much I/O.
-type TopProcess struct {
-	PID   int    // 0: a group of processes that cannot be named
-	Name  string // of the program
-	Bytes uint64 // read and made dirty, on all devices, since the previous scan
-	Tier  iopolicy.Tier
-}
 
 // OnDevice reports whether a file system or block device with the number dev, major<<32 | minor, is on the watched
 // device. known is false if that cannot be determined.
@@ -107,19 +99,16 @@ type topProcesses struct {
 	at      time.Time
 	before  map[int]usage
 	foreign uint64
-	last    []TopProcess
+	last    []report.Process
 }
 
 // update returns the processes with most I/O since the previous call, without those whose open files are all on other
-// devices. The kernel does not report which device a process used. Children are not counted with their parent. The
-// first call returns nothing; calls within a second return the same. Only root sees processes of other users: the part
-// of foreign, the bytes that others moved on the device so far, which no visible process accounts for is labelled
+// devices, and with what they have read and made dirty on all devices since: the kernel does not report which device a
+// process used. A process ID of 0 stands for several that cannot be named. Children are not counted with their parent.
+// The first call returns nothing; calls within a second return the same. Only root sees processes of other users: the
+// part of foreign, the bytes that others moved on the device so far, which no visible process accounts for is labelled
 // unnamed.
-func (b *topProcesses) update(now time.Time, foreign uint64, peers []Peer) []TopProcess {
-	return b.updateFrom(now, foreign, peers, hostTable())
-}
-
-func (b *topProcesses) updateFrom(now time.Time, foreign uint64, peers []Peer, all processTable) []TopProcess {
+func (b *topProcesses) update(now time.Time, foreign uint64, all processTable) []report.Process {
 	if !b.at.IsZero() && now.Sub(b.at) < scanInterval {
 		return slices.Clone(b.last)
 	}
@@ -130,7 +119,7 @@ func (b *topProcesses) updateFrom(now time.Time, foreign uint64, peers []Peer, a
 	if first {
 		return nil
 	}
-	found, sum, byKernel := b.pick(after, peers, all)
+	found, sum, byKernel := b.pick(after, all)
 	// The kernel's bytes are mostly those of the named processes once more: what the file of a loop device reads, a
 	// program has read.
 	limit := less(moved, sum)
@@ -140,10 +129,10 @@ func (b *topProcesses) updateFrom(now time.Time, foreign uint64, peers []Peer, a
 	byKernel = min(byKernel, limit)
 	for name, bytes := range map[string]uint64{kernel: byKernel, unnamed: less(moved, sum+byKernel)} {
 		if bytes > 0 {
-			found = append(found, TopProcess{Name: name, Bytes: bytes})
+			found = append(found, report.Process{Name: name, Bytes: bytes})
 		}
 	}
-	slices.SortFunc(found, func(a, b TopProcess) int {
+	slices.SortFunc(found, func(a, b report.Process) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.PID, b.PID), cmp.Compare(a.Name, b.Name))
 	})
 	b.last = found[:min(len(found), maxNamed)]
@@ -151,8 +140,7 @@ func (b *topProcesses) updateFrom(now time.Time, foreign uint64, peers []Peer, a
 }
 
 // pick returns the processes with most I/O that may use the device, and the sums of those and of kernel threads.
-func (b *topProcesses) pick(after map[int]usage, peers []Peer, all processTable) (found []TopProcess, sum,
-	byKernel uint64) {
+func (b *topProcesses) pick(after map[int]usage, all processTable) (found []report.Process, sum, byKernel uint64) {
 	var risen []int
 	for pid, u := range after {
 		switch {
@@ -166,10 +154,6 @@ func (b *topProcesses) pick(after map[int]usage, peers []Peer, all processTable)
 	slices.SortFunc(risen, func(p, q int) int {
 		return cmp.Or(cmp.Compare(after[q].rose, after[p].rose), cmp.Compare(p, q))
 	})
-	tiers := map[int]iopolicy.Tier{}
-	for _, p := range peers {
-		tiers[p.PID] = p.Tier
-	}
 	for _, pid := range risen[:min(len(risen), maxSearched)] {
 		u := after[pid]
 		if b.onDevice != nil {
@@ -182,7 +166,7 @@ func (b *topProcesses) pick(after map[int]usage, peers []Peer, all processTable)
 			continue
 		}
 		sum += u.rose
-		found = append(found, TopProcess{pid, all.name(pid), u.rose, tiers[pid]})
+		found = append(found, report.Process{PID: pid, Name: all.name(pid), Bytes: u.rose})
 	}
 	return found, sum, byKernel
 }

@@ -4,9 +4,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/throttle/device"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy/diskwatch"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/shared"
 )
 
 // Options describe a device and its users. The functions are called within Look, while the gate is locked, and must not
@@ -22,8 +24,8 @@ type Options struct {
 	Elsewhere func() iopolicy.Bytes
 	// Touches: own reads may change access times, which the file system writes seconds later (no O_NOATIME).
 	Touches bool
-	// Peers returns the cooperating processes. Nil: none.
-	Peers func() []Peer
+	// Peers returns the cooperating processes: each has a gate of its own for the same device. Nil: none.
+	Peers func() []shared.Process
 	// Served receives after a poll the mean service time and size of the reads since the poll before. Nil: not called.
 	Served func(each time.Duration, bytes int)
 	// OnDevice is for TopProcesses only. Nil: every process may use the device.
@@ -35,7 +37,6 @@ type Options struct {
 type Watcher struct {
 	counters
 	interval time.Duration
-	peers    func() []Peer
 	scanning sync.Mutex
 	top      topProcesses
 }
@@ -64,7 +65,7 @@ func (blind) Close()                                     {}
 
 // Watch starts to watch a device. There must be no own I/O meanwhile. Without counters the Watcher is Blind.
 func Watch(info device.Info, opt Options) *Watcher {
-	w := &Watcher{interval: interval(info.Medium), peers: opt.Peers, top: topProcesses{onDevice: opt.OnDevice}}
+	w := &Watcher{interval: interval(info.Medium), top: topProcesses{onDevice: opt.OnDevice}}
 	w.counters = open(info, opt)
 	if d, ok := w.counters.(*diskwatch.Watcher); ok {
 		w.interval = d.Interval()
@@ -117,13 +118,9 @@ func (w *Watcher) Interval() time.Duration { return w.interval }
 
 // TopProcesses returns the processes with most I/O since the previous call; see topProcesses.update. It scans all
 // processes, some 10 µs for each, at most once a second.
-func (w *Watcher) TopProcesses() []TopProcess {
+func (w *Watcher) TopProcesses() []report.Process {
 	foreignBytes := w.Foreign()
 	w.scanning.Lock() // polls do not wait for a scan
 	defer w.scanning.Unlock()
-	var peers []Peer
-	if w.peers != nil {
-		peers = w.peers()
-	}
-	return w.top.update(time.Now(), foreignBytes, peers)
+	return w.top.update(time.Now(), foreignBytes, hostTable())
 }
