@@ -87,7 +87,7 @@ func abandoned(entry fs.DirEntry) bool {
 // Status returns the state of a job.
 func (r Running) Status(ctx context.Context) (event.Job, error) {
 	var s event.Job
-	if err := r.ask(ctx, request{Version: protocol, Request: askStatus}, "job", &s); err != nil {
+	if err := ask(ctx, r.path, request{Command: Command{Action: askStatus}}, "job", &s); err != nil {
 		return event.Job{}, fmt.Errorf("ask process %d: %w", r.PID, err)
 	}
 	return s, nil
@@ -95,25 +95,24 @@ func (r Running) Status(ctx context.Context) (event.Job, error) {
 
 // SetPolicy changes the policy of a job for a time in whole seconds, or until the next change if d is 0.
 func (r Running) SetPolicy(ctx context.Context, p iopolicy.Policy, d time.Duration) (event.PolicyChange, error) {
-	q := request{Version: protocol, Request: setPolicy, Policy: p.String(), ForSeconds: uint64(d / time.Second)}
-	return r.change(ctx, q)
+	return r.change(ctx, setPolicy, request{Policy: p.String(), ForSeconds: uint64(d / time.Second)})
 }
 
 // ReturnPolicy ends the time of a policy that was set for a time. A job without one stays as it is.
 func (r Running) ReturnPolicy(ctx context.Context) (event.PolicyChange, error) {
-	return r.change(ctx, request{Version: protocol, Request: returnPolicy})
+	return r.change(ctx, returnPolicy, request{})
 }
 
 // SetMaxImpact changes how much of their speed others may lose, in percent. The policy stays.
 func (r Running) SetMaxImpact(ctx context.Context, percent float64) (event.PolicyChange, error) {
-	return r.change(ctx, request{Version: protocol, Request: setImpact, MaxImpact: percent})
+	return r.change(ctx, setImpact, request{MaxImpact: percent})
 }
 
-func (r Running) change(ctx context.Context, q request) (event.PolicyChange, error) {
-	var c event.PolicyChange
-	if err := r.ask(ctx, q, "policy_change", &c); err != nil {
+func (r Running) change(ctx context.Context, what Action, q request) (c event.PolicyChange, _ error) {
+	q.Action = what
+	if err := ask(ctx, r.path, q, "policy_change", &c); err != nil {
 		what := "policy"
-		if q.Request == setImpact {
+		if q.Action == setImpact {
 			what = "impact"
 		}
 		return event.PolicyChange{}, fmt.Errorf("set %s of process %d: %w", what, r.PID, err)
@@ -121,13 +120,9 @@ func (r Running) change(ctx context.Context, q request) (event.PolicyChange, err
 	return c, nil
 }
 
-// ask sends one request and reads the answer, which must have a type.
-func (r Running) ask(ctx context.Context, q request, want string, answer any) error {
-	return ask(ctx, r.path, q, want, answer)
-}
-
 // ask sends one request to a socket and reads the answer, which must have a type.
 func ask(ctx context.Context, path string, q request, want string, answer any) error {
+	q.Version = protocol
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	var dialer net.Dialer

@@ -13,12 +13,12 @@ import (
 // daemonSocket is the name of the service's socket. A directory has one service.
 const daemonSocket = "daemon"
 
-// Action is what a request to the service asks for.
+// Action is what a request asks for.
 type Action string
 
-// The actions.
+// The actions of the service.
 const (
-	ShowStatus Action = askStatus
+	ShowStatus        = askStatus
 	StartJob   Action = "start"
 	StopJob    Action = "stop"
 	PauseJob   Action = "pause"
@@ -32,9 +32,9 @@ const (
 
 // Command is a request to the service.
 type Command struct {
-	Action Action
-	Job    string    // "": all jobs; of a Reload: one that was removed on purpose
-	Until  time.Time // end of a pause, zero: until it is resumed; end of an acceleration, zero: now
+	Action Action    `json:"request"`
+	Job    string    `json:"job,omitempty"`  // "": all jobs; of a Reload: one that was removed on purpose
+	Until  time.Time `json:"until,omitzero"` // of a pause, zero: until it is resumed; of an acceleration, zero: now
 }
 
 // ServeDaemon makes the socket of the service in dir, as Serve does for a job. do carries out an order and returns the
@@ -51,18 +51,13 @@ func serveDaemon(ctx context.Context, dir string, do func(Command) (event.Daemon
 }
 
 func answerOrder(q request, do func(Command) (event.Daemon, error)) any {
-	o := Command{Action: Action(q.Request), Job: q.Job}
-	switch o.Action {
-	case ShowStatus, StartJob, StopJob, ResumeJob, Reload, CheckAccess:
-	case PauseJob, Accelerate:
-		if q.Until != nil {
-			o.Until = *q.Until
-		}
+	switch q.Action {
+	case ShowStatus, StartJob, StopJob, PauseJob, ResumeJob, Reload, Accelerate, CheckAccess:
 	default:
-		return refuse("unknown request %q; there are %s, %s, %s, %s, %s, %s, %s and %s", q.Request, ShowStatus, StartJob,
+		return refuse("unknown request %q; there are %s, %s, %s, %s, %s, %s, %s and %s", q.Action, ShowStatus, StartJob,
 			StopJob, PauseJob, ResumeJob, Reload, Accelerate, CheckAccess)
 	}
-	d, err := do(o)
+	d, err := do(q.Command)
 	if err != nil {
 		return refuse("%v", err)
 	}
@@ -84,15 +79,11 @@ func (s Service) Status(ctx context.Context) (event.Daemon, error) {
 // Do sends an order and returns the state afterwards. The error is ErrNoDaemon if the service does not run, and
 // ErrRefused if it rejects the order.
 func (s Service) Do(ctx context.Context, o Command) (event.Daemon, error) {
-	q := request{Version: protocol, Request: string(o.Action), Job: o.Job}
-	if !o.Until.IsZero() {
-		q.Until = &o.Until
-	}
 	var d event.Daemon
 	if err := checkDir(filepath.Dir(s.path)); err != nil {
 		return d, errors.Join(ErrNoDaemon, err)
 	}
-	err := ask(ctx, s.path, q, "daemon", &d)
+	err := ask(ctx, s.path, request{Command: o}, "daemon", &d)
 	switch {
 	case errors.Is(err, ErrGone):
 		return event.Daemon{}, ErrNoDaemon

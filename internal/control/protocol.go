@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 )
 
 // protocol is the version. It changes when an old program would misunderstand a new one; ignorable fields do not change
@@ -19,26 +18,22 @@ const (
 	answerLine  = 1 << 20
 )
 
-// The requests.
+// The requests to a job.
 const (
-	askStatus    = "status"
-	setPolicy    = "set-policy"
-	returnPolicy = "return-policy"
-	setImpact    = "set-max-impact"
+	askStatus    Action = "status"
+	setPolicy    Action = "set-policy"
+	returnPolicy Action = "return-policy"
+	setImpact    Action = "set-max-impact"
 )
 
 type request struct {
-	Version int    `json:"version"`
-	Request string `json:"request"`
-	Policy  string `json:"policy,omitempty"`
+	Version int `json:"version"`
+	Command
+	Policy string `json:"policy,omitempty"`
 	// ForSeconds is how long the policy holds; 0: until the next change.
 	ForSeconds uint64 `json:"for_seconds,omitempty"`
 	// MaxImpact is in percent.
 	MaxImpact float64 `json:"max_impact,omitempty"`
-	// Job is a job of the service; "" for all.
-	Job string `json:"job,omitempty"`
-	// Until is the end of a pause; nil for one without end.
-	Until *time.Time `json:"until,omitempty"`
 }
 
 // refusal is the answer to a request that fails.

@@ -183,7 +183,7 @@ func wait(ctx context.Context, d time.Duration) {
 func (j *Job) answer(q request, start time.Time) any {
 	var c event.PolicyChange
 	var err error
-	switch q.Request {
+	switch q.Action {
 	case askStatus:
 		return j.shown(start)
 	case setPolicy:
@@ -200,7 +200,7 @@ func (j *Job) answer(q request, start time.Time) any {
 	case setImpact:
 		return j.setImpact(q.MaxImpact)
 	default:
-		return refuse("unknown request %q; there are %s, %s, %s and %s", q.Request, askStatus, setPolicy, returnPolicy,
+		return refuse("unknown request %q; there are %s, %s, %s and %s", q.Action, askStatus, setPolicy, returnPolicy,
 			setImpact)
 	}
 	if err != nil {
