@@ -2,7 +2,6 @@ package place
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -14,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tidemark-backup/tidemark/internal/options/optionfile"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -212,18 +212,7 @@ func writeKeysSeen(folder string, keys map[string]string) {
 	for _, id := range slices.Sorted(maps.Keys(keys)) {
 		fmt.Fprintf(&text, "%s %s\n", id, keys[id])
 	}
-	if os.MkdirAll(folder, 0o700) != nil {
-		return
-	}
-	f, err := os.CreateTemp(folder, keysSeen+".*")
-	if err != nil {
-		return
-	}
-	_, err = f.WriteString(text.String())
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), filepath.Join(folder, keysSeen))
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
+	if os.MkdirAll(folder, 0o700) == nil {
+		_ = optionfile.Replace(filepath.Join(folder, keysSeen), []byte(text.String()), 0o600) // the next run reports it again
 	}
 }

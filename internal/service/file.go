@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
+	"github.com/tidemark-backup/tidemark/internal/options/optionfile"
 )
 
 // written is in a comment at the beginning of each definition.
@@ -35,27 +35,13 @@ func (f file) read() (string, error) {
 }
 
 // write replaces the content in one step.
-func (f file) write(text string) (err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("write the definition of the service: %w", err)
-		}
-	}()
-	folder := filepath.Dir(f.path)
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return err
-	}
-	fresh, err := os.CreateTemp(folder, ".tidemark-*")
-	if err != nil {
-		return err
-	}
-	_, err = fresh.WriteString(text)
-	err = errors.Join(err, fresh.Chmod(0o644), pages.Sync(fresh, false), fresh.Close())
+func (f file) write(text string) error {
+	err := os.MkdirAll(filepath.Dir(f.path), 0o755)
 	if err == nil {
-		err = os.Rename(fresh.Name(), f.path)
+		err = optionfile.Replace(f.path, []byte(text), 0o644)
 	}
 	if err != nil {
-		err = errors.Join(err, os.Remove(fresh.Name()))
+		return fmt.Errorf("write the definition of the service: %w", err)
 	}
-	return err
+	return nil
 }
