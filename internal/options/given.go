@@ -3,7 +3,6 @@ package options
 import (
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/options/dsm"
@@ -68,10 +67,6 @@ func ParseFile(path string, content []byte, server string) ([]FileLine, error) {
 	}
 	var all []FileLine
 	for _, l := range lines {
-		number, err := strconv.Atoi(l.Origin[strings.LastIndex(l.Origin, ":")+1:])
-		if err != nil {
-			continue
-		}
 		keyword := l.Keyword
 		if o := keywords[keyword]; o != nil {
 			keyword = strings.ToUpper(o.Keywords()[0])
@@ -80,7 +75,7 @@ func ParseFile(path string, content []byte, server string) ([]FileLine, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, FileLine{number, keyword, values})
+		all = append(all, FileLine{l.Number, keyword, values})
 	}
 	return all, nil
 }

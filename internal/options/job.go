@@ -2,7 +2,6 @@ package options
 
 import (
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -169,7 +168,7 @@ func (s *Spec) FileOf(name string) string {
 	if one.level != fromFile {
 		return ""
 	}
-	return one.origin[:max(0, strings.LastIndexByte(one.origin, ':'))] // "file:line"
+	return fileOf(one.origin)
 }
 
 // Origins returns where each value of an option was set: "file:line", an environment variable or a flag.

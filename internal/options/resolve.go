@@ -327,10 +327,10 @@ func (r *resolver) flags(flags *pflag.FlagSet) {
 // warnIgnored reports the options of IBM's client without effect here, in one warning for each file.
 func (r *resolver) warnIgnored() {
 	for len(r.ignored) > 0 {
-		path, _ := fileAndLine(r.ignored[0].Origin)
+		path := fileOf(r.ignored[0].Origin)
 		var here, others []dsm.Line
 		for _, l := range r.ignored {
-			if at, _ := fileAndLine(l.Origin); at == path {
+			if fileOf(l.Origin) == path {
 				here = append(here, l)
 			} else {
 				others = append(others, l)
@@ -341,11 +341,8 @@ func (r *resolver) warnIgnored() {
 	}
 }
 
-// fileAndLine splits an origin "file:line".
-func fileAndLine(origin string) (file, line string) {
-	at := strings.LastIndexByte(origin, ':')
-	return origin[:max(0, at)], origin[at+1:]
-}
+// fileOf returns the file of an origin "file:line".
+func fileOf(origin string) string { return origin[:max(0, strings.LastIndexByte(origin, ':'))] }
 
 // ignoredIn returns the warning of lines without effect of one file, those with the same hint together.
 func ignoredIn(path string, lines []dsm.Line) Warning {
@@ -363,8 +360,7 @@ func ignoredIn(path string, lines []dsm.Line) Warning {
 		if len(words[hint]) == 0 {
 			hints = append(hints, hint)
 		}
-		_, number := fileAndLine(l.Origin)
-		words[hint] = append(words[hint], l.Keyword+" (line "+number+")")
+		words[hint] = append(words[hint], fmt.Sprintf("%s (line %d)", l.Keyword, l.Number))
 	}
 	slices.Sort(hints) // those without a hint first
 	var parts []string

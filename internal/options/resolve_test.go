@@ -294,7 +294,7 @@ func TestSourcesOfThePasswordOfAShare(t *testing.T) {
 	require.Equal(t, Share{Credentials: "/home/me/nas", Encrypt: true, Verify: "off"}, m.spec(t).Share())
 	m.env = map[string]string{"TIDEMARK_SMB_PASSWORD": "geheim", "TIDEMARK_SMB_SIGN": "required", "TIDEMARK_PASSWORD": "x"}
 	spec := m.spec(t)
-	require.Equal(t, Share{Password: "geheim", Encrypt: true, Sign: true, Verify: "off"}, spec.Share())
+	require.Equal(t, Share{Keys: Keys{Password: "geheim"}, Encrypt: true, Sign: true, Verify: "off"}, spec.Share())
 	require.Equal(t, Keys{Password: "x"}, spec.Keys(), "another secret, which does not conflict")
 	text, err := json.Marshal(struct {
 		Share Share
@@ -305,13 +305,14 @@ func TestSourcesOfThePasswordOfAShare(t *testing.T) {
 	require.NotContains(t, fmt.Sprintf("%v %+v %#v", spec.Share(), spec.Share(), spec.Share()), "geheim")
 
 	m.args = []string{"--smb-password-command", "pass show nas", "--verify-writes=full"}
-	require.Equal(t, Share{PasswordCommand: "pass show nas", Encrypt: true, Sign: true, Verify: "full"}, m.spec(t).Share())
+	require.Equal(t, Share{Keys: Keys{PasswordCommand: "pass show nas"}, Encrypt: true, Sign: true, Verify: "full"},
+		m.spec(t).Share())
 	m.args = []string{"--smb-password-file", "/f", "--smb-credentials", "/c"}
 	_, _, err = m.resolve(t)
 	require.ErrorIs(t, err, ErrConflict)
 	require.ErrorContains(t, err, "the password of the share comes from --smb-password-file as well as --smb-credentials")
 	m.args = []string{"--smb-password-file", "/f"}
-	require.Equal(t, Share{PasswordFile: "/f", Encrypt: true, Sign: true, Verify: "off"}, m.spec(t).Share())
+	require.Equal(t, Share{Keys: Keys{PasswordFile: "/f"}, Encrypt: true, Sign: true, Verify: "off"}, m.spec(t).Share())
 
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	Register(flags)

@@ -23,18 +23,15 @@ func shareOptions() []Option {
 	})
 }
 
-// Share configures the connection to the server of a share. At most one of Password, PasswordFile, PasswordCommand and
-// Credentials is set: the one with the highest rank; none with Kerberos. All empty: ask on the terminal.
+// Share configures the connection to the server of a share. Of Keys, KeyFile is empty. If Credentials is set, they are
+// all empty, and with Kerberos all of both. All empty: ask on the terminal.
 type Share struct {
-	Password        Secret
-	PasswordFile    string
-	PasswordCommand string
-	CommandFile     string // the option file that contains PasswordCommand; "": none
-	Credentials     string // a file in the form of mount.cifs
-	Kerberos        bool   // a ticket instead of a password
-	Encrypt         bool   // required
-	Sign            bool   // signatures or encryption are required
-	Verify          string // "trailer", "full" or "off"
+	Keys
+	Credentials string // a file in the form of mount.cifs
+	Kerberos    bool   // a ticket instead of a password
+	Encrypt     bool   // required
+	Sign        bool   // signatures or encryption are required
+	Verify      string // "trailer", "full" or "off"
 }
 
 // logons are the options for the password of the server; the one with the highest rank applies.
@@ -44,21 +41,14 @@ func logons() []string {
 
 // Share returns the settings of the connection to a share.
 func (s *Spec) Share() Share {
-	out := Share{Encrypt: s.bool("smb-encrypt"), Sign: s.string("smb-sign") == "required",
-		Verify: s.string("verify-writes")}
-	if s.bool("smb-kerberos") {
-		out.Kerberos = true
-		return out
-	}
-	switch s.ranking(logons()) {
-	case "smb-password":
-		out.Password = Secret(s.string("smb-password"))
-	case "smb-password-file":
-		out.PasswordFile = s.string("smb-password-file")
-	case "smb-password-command":
-		out.PasswordCommand, out.CommandFile = s.string("smb-password-command"), s.FileOf("smb-password-command")
-	case "smb-credentials":
+	out := Share{Kerberos: s.bool("smb-kerberos"), Encrypt: s.bool("smb-encrypt"),
+		Sign: s.string("smb-sign") == "required", Verify: s.string("verify-writes")}
+	switch {
+	case out.Kerberos:
+	case s.ranking(logons()) == "smb-credentials":
 		out.Credentials = s.string("smb-credentials")
+	default:
+		out.Keys = s.secret("smb-", logons())
 	}
 	return out
 }

@@ -108,14 +108,20 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // Keys returns how to unlock the repository.
 func (s *Spec) Keys() Keys {
-	k := Keys{KeyFile: s.string("key-file")}
-	switch s.ranking(passphrases()) {
-	case "password":
-		k.Password = Secret(s.string("password"))
-	case "password-file":
-		k.PasswordFile = s.string("password-file")
-	case "password-command":
-		k.PasswordCommand, k.CommandFile = s.string("password-command"), s.FileOf("password-command")
+	k := s.secret("", passphrases())
+	k.KeyFile = s.string("key-file")
+	return k
+}
+
+// secret returns where a secret comes from: the one with the highest rank of some options, whose names have a prefix.
+func (s *Spec) secret(prefix string, names []string) (k Keys) {
+	switch name := s.ranking(names); name {
+	case prefix + "password":
+		k.Password = Secret(s.string(name))
+	case prefix + "password-file":
+		k.PasswordFile = s.string(name)
+	case prefix + "password-command":
+		k.PasswordCommand, k.CommandFile = s.string(name), s.FileOf(name)
 	}
 	return k
 }

@@ -78,18 +78,6 @@ type BytesOf[T any] struct {
 	Verified    T `json:"verified"`     // check: bytes read back and found intact
 }
 
-// BlobsOf counts chunks of file data by whether the repository had them.
-type BlobsOf[T any] struct {
-	New   T `json:"new"`
-	Known T `json:"known"`
-}
-
-// TreesOf counts directories by whether their tree had to be made or could be taken over from the parent.
-type TreesOf[T any] struct {
-	New    T `json:"new"`
-	Reused T `json:"reused"`
-}
-
 // PacksOf counts stored files of blobs.
 type PacksOf[T any] struct {
 	Stored  T `json:"stored"`
@@ -101,8 +89,8 @@ type TallyOf[T any] struct {
 	Objects             ObjectsOf[T]
 	Files, Dirs, Others ComparedOf[T] // by type
 	Bytes               BytesOf[T]
-	Blobs               BlobsOf[T]
-	Trees               TreesOf[T]
+	Blobs               struct{ New, Known T }  // chunks of file data, by whether the repository had them
+	Trees               struct{ New, Reused T } // directories: made, or taken over from the parent
 }
 
 // fields returns all counters. It is the only place where they are enumerated; a test compares it with the

@@ -87,7 +87,7 @@ func (h *Host) look(path string) (v Volume, err error) {
 	}
 	v.Free, v.Total = st.Bavail*uint64(st.Bsize), st.Blocks*uint64(st.Bsize)
 	v.Writable = unix.Access(path, unix.W_OK|unix.X_OK) == nil
-	v.Device, err = device.Of(path)
+	v.Device, err = device.NewFinder().Of(path)
 	return v, err
 }
 

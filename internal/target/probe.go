@@ -156,7 +156,7 @@ func (p *prober) describe(door localfs.IOContext) error {
 		return err
 	}
 	defer dir.Release()
-	if p.report.Device, err = device.At(dir); err != nil {
+	if p.report.Device, err = device.NewFinder().At(dir); err != nil {
 		return err
 	}
 	if p.known != nil {

@@ -21,9 +21,9 @@ type Announcement struct {
 func Announce(runtime string, pid int, p iopolicy.Policy, paths ...string) (*Announcement, error) {
 	a := &Announcement{}
 	var errs []error
-	known := map[string]bool{"": true}
+	known, devices := map[string]bool{"": true}, device.NewFinder()
 	for _, path := range paths {
-		info, err := device.Of(path)
+		info, err := devices.Of(path)
 		if err != nil || known[info.Key] {
 			continue
 		}

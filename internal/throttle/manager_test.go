@@ -22,7 +22,7 @@ import (
 func onDisk(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if info, err := device.Of(dir); err != nil || info.Key == "" {
+	if info, err := device.NewFinder().Of(dir); err != nil || info.Key == "" {
 		t.Skip("needs a temporary folder on a device")
 	}
 	return dir
@@ -60,7 +60,7 @@ func TestOneGateForOneDevice(t *testing.T) {
 }
 
 func TestMemoryHasNoGate(t *testing.T) {
-	if info, err := device.Of("/dev/shm"); err != nil || info.Medium != device.Memory {
+	if info, err := device.NewFinder().Of("/dev/shm"); err != nil || info.Medium != device.Memory {
 		t.Skip("needs a file system in memory at /dev/shm")
 	}
 	m := newManager(t, Config{}, "/dev/shm")
@@ -170,7 +170,7 @@ func TestUnsafeRuntimeDirIsReported(t *testing.T) {
 
 func TestAnnouncement(t *testing.T) {
 	dir, runtime := onDisk(t), runtimeDir(t)
-	key, err := device.Of(dir)
+	key, err := device.NewFinder().Of(dir)
 	require.NoError(t, err)
 	state, err := shared.Attach(runtime, key.Key, shared.Options{})
 	require.NoError(t, err)

@@ -14,36 +14,26 @@ type Line struct {
 	Keyword string // whole, in upper case
 	Rest    string // the rest of the line, as written
 	Origin  string // "file:line"
+	Number  int    // of the line, from 1
 }
 
 // File is a parsed option file: its keywords are verified, its values are not parsed yet.
 type File struct {
 	path     string
 	global   []Line
-	stanzas  []stanza
+	stanzas  []Stanza
 	fallback *Line // DEFAULTSERVER, if present
 }
 
-// stanza holds the lines of one server name.
-type stanza struct {
-	name        string
-	lines       []Line
-	first, last int // numbers of its SERVERNAME line and of its last line that is no comment
-}
-
-// Stanza is the place of a stanza in a file.
+// Stanza is the part of a file for one server name.
 type Stanza struct {
 	Name        string
 	First, Last int // numbers of its SERVERNAME line and of its last line that is no comment, from 1
+	lines       []Line
 }
 
 // Stanzas returns the stanzas in their order.
-func (f *File) Stanzas() (all []Stanza) {
-	for _, s := range f.stanzas {
-		all = append(all, Stanza{s.name, s.first, s.last})
-	}
-	return all
-}
+func (f *File) Stanzas() []Stanza { return f.stanzas }
 
 // Parse reads an option file; path is for origins. The error lists every bad line, in all stanzas.
 func Parse(path string, content []byte, words *Vocabulary) (*File, error) {
@@ -59,6 +49,7 @@ func Parse(path string, content []byte, words *Vocabulary) (*File, error) {
 			continue
 		}
 		l, err := ParseLine(text, fmt.Sprintf("%s:%d", path, number), words)
+		l.Number = number
 		switch {
 		case err != nil:
 		case l.Keyword == server:
@@ -66,7 +57,7 @@ func Parse(path string, content []byte, words *Vocabulary) (*File, error) {
 			if name, err = l.Value(); err == nil && name == "" {
 				err = l.fail(fmt.Errorf("%w: SERVERNAME needs a name", ErrSyntax))
 			}
-			f.stanzas = append(f.stanzas, stanza{name: name, first: number})
+			f.stanzas = append(f.stanzas, Stanza{Name: name, First: number})
 			current = &f.stanzas[len(f.stanzas)-1].lines
 		case l.Keyword == defaultServer:
 			f.fallback = &l
@@ -77,7 +68,7 @@ func Parse(path string, content []byte, words *Vocabulary) (*File, error) {
 			problems = append(problems, err)
 		}
 		if n := len(f.stanzas); n > 0 {
-			f.stanzas[n-1].last = number
+			f.stanzas[n-1].Last = number
 		}
 	}
 	return f, errors.Join(problems...)
@@ -139,7 +130,7 @@ func (f *File) Server() string {
 	if len(f.stanzas) == 0 {
 		return ""
 	}
-	return f.stanzas[0].name
+	return f.stanzas[0].Name
 }
 
 // Stanza returns the name of the stanza that Lines uses for name, as the file writes it; "" if there is none.
@@ -151,8 +142,8 @@ func (f *File) Stanza(name string) string {
 		return f.Server()
 	}
 	for _, s := range f.stanzas {
-		if strings.EqualFold(s.name, name) {
-			return s.name
+		if strings.EqualFold(s.Name, name) {
+			return s.Name
 		}
 	}
 	return name
@@ -171,7 +162,7 @@ func (f *File) Lines(name, origin string) ([]Line, error) {
 		origin = f.fallback.Origin
 	}
 	if name == "" && len(f.stanzas) > 0 {
-		name = f.stanzas[0].name
+		name = f.stanzas[0].Name
 	}
 	lines := f.global[:len(f.global):len(f.global)]
 	if name == "" {
@@ -179,10 +170,10 @@ func (f *File) Lines(name, origin string) ([]Line, error) {
 	}
 	var names []string
 	for _, s := range f.stanzas {
-		if strings.EqualFold(s.name, name) {
+		if strings.EqualFold(s.Name, name) {
 			return append(lines, s.lines...), nil
 		}
-		names = append(names, s.name)
+		names = append(names, s.Name)
 	}
 	if len(names) == 0 {
 		return nil, &Error{origin, fmt.Errorf("%w: %s has no SERVERNAME line, so no %q", ErrStanza, f.path, name)}

@@ -18,10 +18,10 @@ func TestGrammar(t *testing.T) {
 	lines, err := f.Lines("", "")
 	require.NoError(t, err)
 	require.Equal(t, []Line{
-		{"MEMORY", "5M", "f:3"},
-		{"RESOURCEUTILIZATION", `"a b"`, "f:4"},
-		{"QUIET", "", "f:6"},
-		{"EXCLUDE.DIR", "'/a b' X", "f:7"},
+		{"MEMORY", "5M", "f:3", 3},
+		{"RESOURCEUTILIZATION", `"a b"`, "f:4", 4},
+		{"QUIET", "", "f:6", 6},
+		{"EXCLUDE.DIR", "'/a b' X", "f:7", 7},
 	}, lines)
 	value, err := lines[1].Value()
 	require.NoError(t, err)

@@ -53,9 +53,7 @@ func (l *Logon) find(ctx context.Context, t smb.Target) (smb.Secret, error) {
 	if l.Share.Credentials != "" {
 		return readCredentials(l.Share.Credentials)
 	}
-	k := options.Keys{Password: l.Share.Password, PasswordFile: l.Share.PasswordFile,
-		PasswordCommand: l.Share.PasswordCommand, CommandFile: l.Share.CommandFile}
-	text, err := secretText(ctx, k)
+	text, err := secretText(ctx, l.Share.Keys)
 	if errors.Is(err, ErrEmpty) {
 		return smb.Secret{}, errors.New("the password for the server is empty; look at --smb-password-file and " +
 			"--smb-password-command")

@@ -26,9 +26,10 @@ func TestLogonComesFromTheOptions(t *testing.T) {
 		share options.Share
 		want  smb.Secret
 	}{
-		"environment": {options.Share{Password: "geheim"}, smb.Secret{Password: "geheim"}},
-		"file":        {options.Share{PasswordFile: write("pw", "a b%c \r\nmore\n")}, smb.Secret{Password: "a b%c "}},
-		"command":     {options.Share{PasswordCommand: "echo one; echo two"}, smb.Secret{Password: "one"}},
+		"environment": {options.Share{Keys: options.Keys{Password: "geheim"}}, smb.Secret{Password: "geheim"}},
+		"file": {options.Share{Keys: options.Keys{PasswordFile: write("pw", "a b%c \r\nmore\n")}},
+			smb.Secret{Password: "a b%c "}},
+		"command": {options.Share{Keys: options.Keys{PasswordCommand: "echo one; echo two"}}, smb.Secret{Password: "one"}},
 		"credentials": {
 			options.Share{Credentials: write("cred", "username=you\npassword=pw\ndomain=D\n")},
 			smb.Secret{User: "you", Domain: "D", Password: "pw"},
@@ -39,9 +40,9 @@ func TestLogonComesFromTheOptions(t *testing.T) {
 		require.True(t, one.want == got, name) // what require.Equal prints is hidden
 	}
 	for name, share := range map[string]options.Share{
-		"empty file":        {PasswordFile: write("empty", "\n")},
-		"no file":           {PasswordFile: filepath.Join(dir, "missing")},
-		"failing command":   {PasswordCommand: "echo geheim; exit 1"},
+		"empty file":        {Keys: options.Keys{PasswordFile: write("empty", "\n")}},
+		"no file":           {Keys: options.Keys{PasswordFile: filepath.Join(dir, "missing")}},
+		"failing command":   {Keys: options.Keys{PasswordCommand: "echo geheim; exit 1"}},
 		"bad credentials":   {Credentials: write("bad", "geheim\n")},
 		"no credentials":    {Credentials: filepath.Join(dir, "missing")},
 		"nothing to ask on": {},
@@ -97,7 +98,8 @@ func (failing) Ask(context.Context, string) (string, error) { return "", errNoPr
 
 // A ticket precedes any password, and there is no prompt.
 func TestLogonByTicket(t *testing.T) {
-	l := &Logon{Share: options.Share{Kerberos: true, Password: "geheim"}, Tickets: smb.Tickets{Cache: "FILE:/x"}}
+	l := &Logon{Share: options.Share{Kerberos: true, Keys: options.Keys{Password: "geheim"}},
+		Tickets: smb.Tickets{Cache: "FILE:/x"}}
 	got, err := l.Secret(t.Context(), nas())
 	require.NoError(t, err)
 	require.Equal(t, "FILE:/x", got.Tickets.Cache)

@@ -40,8 +40,8 @@ func example() *report.Totals {
 		Inspected: 100 * gib, Read: 41 * gib, Processed: 12*gib + gib/2, BeforeDedup: 40 * gib, AfterDedup: 10 * gib,
 		Trees: 2*gib + gib/2, Stored: 5*gib - 1<<20, Transferred: 5 * gib,
 	}
-	t.Blobs = report.BlobsOf[uint64]{New: 80000, Known: 240000}
-	t.Trees = report.TreesOf[uint64]{New: 30, Reused: 100000}
+	t.Blobs.New, t.Blobs.Known = 80000, 240000
+	t.Trees.New, t.Trees.Reused = 30, 100000
 	t.Stages[report.Read] = 256 * time.Second
 	t.Stages[report.WaitRead] = 768 * time.Second
 	t.Stages[report.Store] = 256 * time.Second

@@ -16,7 +16,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -140,17 +139,6 @@ func Overlaps(a, b Info) bool {
 		}
 	}
 	return false
-}
-
-// Of returns what is behind path. A path that does not exist yet counts as its nearest existing parent. Symbolic links
-// are followed. An error means that the path cannot be examined; an undetectable medium is Unknown.
-func Of(path string) (Info, error) {
-	return NewFinder().Of(path)
-}
-
-// At returns what is behind an open directory, such as the first one beyond a mount point, without looking up a path.
-func At(dir *localfs.Dir) (Info, error) {
-	return NewFinder().At(dir)
 }
 
 // Numbered returns what is behind a file system or block device with a number: major<<32 | minor, as in localfs.Stat.

@@ -202,7 +202,7 @@ func TestPaths(t *testing.T) {
 		require.Equal(t, []string{"sda"}, got.Disks, name)
 		require.NotEmpty(t, got.FS)
 	}
-	_, err := Of(filepath.Join(dir, "file", "below a file"))
+	_, err := NewFinder().Of(filepath.Join(dir, "file", "below a file"))
 	require.ErrorContains(t, err, "find device of")
 }
 

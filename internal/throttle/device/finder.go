@@ -8,8 +8,8 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// Finder returns what Of and At return, and queries the system once for each file system. It is for one run: a file
-// system that takes the device number of an unmounted one is taken for it. It is safe for concurrent use.
+// Finder finds what is behind paths, and queries the system once for each file system. It is for one run: a file system
+// that takes the device number of an unmounted one is taken for it. It is safe for concurrent use.
 type Finder struct {
 	view *view
 
@@ -22,7 +22,8 @@ func NewFinder() *Finder { return newFinder(hostView()) }
 
 func newFinder(v *view) *Finder { return &Finder{view: v, known: map[uint64]Info{}} }
 
-// Of is Of.
+// Of returns what is behind path. A path that does not exist yet counts as its nearest existing parent. Symbolic links
+// are followed. An error means that the path cannot be examined; an undetectable medium is Unknown.
 func (f *Finder) Of(path string) (Info, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -50,7 +51,7 @@ func (f *Finder) of(path string) (Info, error) {
 	return f.examine(&o), nil
 }
 
-// At is At.
+// At returns what is behind an open directory, such as the first one beyond a mount point, without looking up a path.
 func (f *Finder) At(dir *localfs.Dir) (Info, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -21,7 +21,7 @@ func TestFinderAsksOnceForEachFileSystem(t *testing.T) {
 	f := NewFinder()
 	first, err := f.Of(dir)
 	require.NoError(t, err)
-	alone, err := Of(dir)
+	alone, err := NewFinder().Of(dir)
 	require.NoError(t, err)
 	require.Equal(t, alone, first)
 	require.Len(t, f.known, 1)

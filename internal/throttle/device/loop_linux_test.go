@@ -89,7 +89,7 @@ func say(t *testing.T, name, rotational string) {
 
 func of(t *testing.T, path string) Info {
 	t.Helper()
-	info, err := Of(path)
+	info, err := NewFinder().Of(path)
 	require.NoError(t, err)
 	t.Log(info.Why)
 	return info
@@ -104,7 +104,7 @@ func atDir(t *testing.T, path string) Info {
 	dir, err := up.Open(filepath.Base(path))
 	require.NoError(t, err)
 	defer dir.Release()
-	info, err := At(dir)
+	info, err := NewFinder().At(dir)
 	require.NoError(t, err)
 	return info
 }
@@ -112,7 +112,7 @@ func atDir(t *testing.T, path string) Info {
 // memoryDir is a directory of files without a device behind them, so that the I/O of a loop device is all its own.
 func memoryDir(t *testing.T) string {
 	t.Helper()
-	if info, err := Of("/dev/shm"); err != nil || info.Medium != Memory {
+	if info, err := NewFinder().Of("/dev/shm"); err != nil || info.Medium != Memory {
 		t.Skip("needs a file system in memory at /dev/shm")
 	}
 	dir, err := os.MkdirTemp("/dev/shm", "tidemark-device-")

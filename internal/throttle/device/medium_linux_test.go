@@ -14,7 +14,7 @@ func TestMediumOfPaths(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
 	require.Equal(t, Unknown, NewFinder().Medium("auto", filepath.Join(dir, "file", "below a file")),
 		"no reason to give up")
-	if info, err := Of("/dev/shm"); err != nil || info.Medium != Memory {
+	if info, err := NewFinder().Of("/dev/shm"); err != nil || info.Medium != Memory {
 		t.Skip("needs a file system in memory at /dev/shm")
 	}
 	require.Equal(t, Memory, NewFinder().Medium("auto", "/dev/shm"))

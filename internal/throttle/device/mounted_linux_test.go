@@ -211,7 +211,7 @@ func TestAtOfThisMachine(t *testing.T) {
 	dir, err := localfs.OpenDir("/proc/self")
 	require.NoError(t, err)
 	defer dir.Release()
-	info, err := At(dir)
+	info, err := NewFinder().At(dir)
 	require.NoError(t, err)
 	require.Empty(t, info.Key)
 	require.Equal(t, Unknown, info.Medium)
