@@ -42,7 +42,7 @@ The file of --target is replaced when the output is complete; until then it stay
   tidemark dump --archive zip --target ann.zip latest /home/ann`,
 		Args:              arguments(1, 2),
 		ValidArgsFunction: a.snapshotArgs(1),
-	}, func(ctx context.Context, args []string) (err error) {
+	}, func(ctx context.Context, args []string) error {
 		as := browse.Archive{}
 		switch archive {
 		case "tar":
@@ -51,39 +51,36 @@ The file of --target is replaced when the output is complete; until then it stay
 		default:
 			return usagef("--archive %q: choose tar or zip", archive)
 		}
-		r, err := a.open(ctx)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, r.Close()) }()
-		found, sub, err := find(ctx, r, args[0], filter)
-		if err != nil {
-			return err
-		}
-		typed := sub
-		if len(args) > 1 {
-			typed, sub = cmp.Or(sub, args[1]), join(sub, args[1])
-		}
-		as.Users, as.Groups = found.Snapshot.Users, found.Snapshot.Groups
-		missing := uint64(0)
-		as.Left = func(path string, err error) {
-			if errors.Is(err, browse.ErrNoContent) || errors.Is(err, browse.ErrPartial) {
-				missing++
+		return a.withRepository(ctx, func(r *repo.Repository) error {
+			found, sub, err := find(ctx, r, args[0], filter)
+			if err != nil {
+				return err
 			}
-			a.print.Note(fmt.Sprintf("%s: %v", human.Printable(path), err))
-		}
-		err = a.into(target, func(w io.Writer) error {
-			return browse.DumpAs(ctx, r.LoadBlob, found.Snapshot.Tree, sub, as, w)
+			typed := sub
+			if len(args) > 1 {
+				typed, sub = cmp.Or(sub, args[1]), join(sub, args[1])
+			}
+			as.Users, as.Groups = found.Snapshot.Users, found.Snapshot.Groups
+			missing := uint64(0)
+			as.Left = func(path string, err error) {
+				if errors.Is(err, browse.ErrNoContent) || errors.Is(err, browse.ErrPartial) {
+					missing++
+				}
+				a.print.Note(fmt.Sprintf("%s: %v", human.Printable(path), err))
+			}
+			err = a.into(target, func(w io.Writer) error {
+				return browse.DumpAs(ctx, r.LoadBlob, found.Snapshot.Tree, sub, as, w)
+			})
+			if errors.Is(err, errBinary) {
+				return &usageError{errBinary}
+			}
+			err = withAbsolute(err, typed)
+			if err == nil && missing > 0 {
+				err = fmt.Errorf("the snapshot lacks the content of %s: the archive holds everything else",
+					human.Plural(missing, "object"))
+			}
+			return err
 		})
-		if errors.Is(err, errBinary) {
-			return &usageError{errBinary}
-		}
-		err = withAbsolute(err, typed)
-		if err == nil && missing > 0 {
-			err = fmt.Errorf("the snapshot lacks the content of %s: the archive holds everything else",
-				human.Plural(missing, "object"))
-		}
-		return err
 	}, options.GroupPolicy)
 	filterFlags(c.Flags(), &filter)
 	c.Flags().StringVarP(&archive, "archive", "a", "tar", "archive format of a directory: tar or zip")

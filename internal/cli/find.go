@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -87,35 +86,32 @@ number of names.`,
 	return c
 }
 
-func (a *app) find(ctx context.Context, f *findFlags, args []string) (err error) {
+func (a *app) find(ctx context.Context, f *findFlags, args []string) error {
 	q, err := f.query(args)
 	if err != nil {
 		return err
 	}
-	r, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	list, err := a.selectSnapshots(ctx, r, f.snapshots, f.filter)
-	if err != nil {
-		return err
-	}
-	var last *repo.Listed
-	err = browse.Find(ctx, r.LoadBlob, list, q, func(m browse.Match) error {
-		if last == nil || m.Snapshot.ID != last.ID {
-			last = m.Snapshot
-			if err := a.print.Report(output.Heading(last)); err != nil {
-				return err
-			}
+	return a.withRepository(ctx, func(r *repo.Repository) error {
+		list, err := a.selectSnapshots(ctx, r, f.snapshots, f.filter)
+		if err != nil {
+			return err
 		}
-		return a.print.Print(&output.Node{Path: m.Path, Node: m.Node, Match: last.ID.String(), Long: f.long,
-			In: last.Snapshot})
+		var last *repo.Listed
+		err = browse.Find(ctx, r.LoadBlob, list, q, func(m browse.Match) error {
+			if last == nil || m.Snapshot.ID != last.ID {
+				last = m.Snapshot
+				if err := a.print.Report(output.Heading(last)); err != nil {
+					return err
+				}
+			}
+			return a.print.Print(&output.Node{Path: m.Path, Node: m.Node, Match: last.ID.String(), Long: f.long,
+				In: last.Snapshot})
+		})
+		if err == nil && last == nil {
+			a.print.Note(fmt.Sprintf("no match in %s", human.Plural(uint64(len(list)), "snapshot")))
+		}
+		return err
 	})
-	if err == nil && last == nil {
-		a.print.Note(fmt.Sprintf("no match in %s", human.Plural(uint64(len(list)), "snapshot")))
-	}
-	return err
 }
 
 // selectSnapshots returns the named snapshots, or all that match the filter. It notes unreadable ones.

@@ -195,38 +195,36 @@ func (f *forgetFlags) rules(flags *pflag.FlagSet) (forget.Policy, error) {
 	return *words, nil
 }
 
-func (a *app) forget(ctx context.Context, f *forgetFlags, p forget.Policy, by []groupKey, refs []string) (err error) {
-	r, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	result := output.Forgotten{DryRun: f.dryRun, Prune: f.prune, Named: len(refs) > 0}
-	var unread uint64
-	if result.Named {
-		result.Groups, err = named(ctx, r, refs)
-	} else {
-		result.Groups, unread, err = a.evaluated(ctx, r, f, p, by)
-	}
-	if err != nil {
-		return err
-	}
-	var failed error
-	if !f.dryRun {
-		result.Dropped, result.Undo, failed = forget.Drop(ctx, r, result.Drop())
-	}
-	if err := errors.Join(failed, a.print.Print(&result)); err != nil {
-		return err
-	}
-	switch {
-	case unread > 0 && f.prune && !f.dryRun: // which would refuse, and say no more than this
-		return fmt.Errorf("nothing was pruned, as %s %w", human.Plural(unread, "snapshot"), forget.ErrUnread)
-	case unread > 0:
-		return fmt.Errorf("%s %w", human.Plural(unread, "snapshot"), forget.ErrUnread)
-	case f.prune:
-		return a.pruneAfter(ctx, r, f, &result)
-	}
-	return nil
+func (a *app) forget(ctx context.Context, f *forgetFlags, p forget.Policy, by []groupKey, refs []string) error {
+	return a.withRepository(ctx, func(r *repo.Repository) error {
+		result := output.Forgotten{DryRun: f.dryRun, Prune: f.prune, Named: len(refs) > 0}
+		var unread uint64
+		var err error
+		if result.Named {
+			result.Groups, err = named(ctx, r, refs)
+		} else {
+			result.Groups, unread, err = a.evaluated(ctx, r, f, p, by)
+		}
+		if err != nil {
+			return err
+		}
+		var failed error
+		if !f.dryRun {
+			result.Dropped, result.Undo, failed = forget.Drop(ctx, r, result.Drop())
+		}
+		if err := errors.Join(failed, a.print.Print(&result)); err != nil {
+			return err
+		}
+		switch {
+		case unread > 0 && f.prune && !f.dryRun: // which would refuse, and say no more than this
+			return fmt.Errorf("nothing was pruned, as %s %w", human.Plural(unread, "snapshot"), forget.ErrUnread)
+		case unread > 0:
+			return fmt.Errorf("%s %w", human.Plural(unread, "snapshot"), forget.ErrUnread)
+		case f.prune:
+			return a.pruneAfter(ctx, r, f, &result)
+		}
+		return nil
+	})
 }
 
 // undoForget brings forgotten snapshots back.

@@ -29,37 +29,34 @@ lists their subdirectories too; for a snapshot without a directory that is all t
   tidemark ls --long latest:/home/ann`,
 		Args:              arguments(1, 0),
 		ValidArgsFunction: a.snapshotArgs(1),
-	}, func(ctx context.Context, args []string) (err error) {
-		r, err := a.open(ctx)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, r.Close()) }()
-		found, sub, err := find(ctx, r, args[0], filter)
-		if err != nil {
-			return err
-		}
-		if err := a.print.Report(output.Snapshot(&found)); err != nil {
-			return err
-		}
-		dirs, named := args[1:], true
-		if len(dirs) == 0 {
-			dirs = []string{""}
-			if !recursive && sub == "" {
-				dirs, named = found.Snapshot.Sources, false
+	}, func(ctx context.Context, args []string) error {
+		return a.withRepository(ctx, func(r *repo.Repository) error {
+			found, sub, err := find(ctx, r, args[0], filter)
+			if err != nil {
+				return err
 			}
-		}
-		for _, dir := range dirs {
-			show := func(path string, n *tree.Node) error {
-				return a.print.Print(&output.Node{Path: path, Node: n, In: found.Snapshot, Long: long, Exact: exact})
+			if err := a.print.Report(output.Snapshot(&found)); err != nil {
+				return err
 			}
-			err := browse.List(ctx, r.LoadBlob, found.Snapshot.Tree, join(sub, dir), recursive, show)
-			missing := errors.Is(err, browse.ErrNotFound) || errors.Is(err, browse.ErrNotDir)
-			if err != nil && (named || !missing) { // the snapshot may lack a source of its own
-				return withAbsolute(err, cmp.Or(sub, dir))
+			dirs, named := args[1:], true
+			if len(dirs) == 0 {
+				dirs = []string{""}
+				if !recursive && sub == "" {
+					dirs, named = found.Snapshot.Sources, false
+				}
 			}
-		}
-		return nil
+			for _, dir := range dirs {
+				show := func(path string, n *tree.Node) error {
+					return a.print.Print(&output.Node{Path: path, Node: n, In: found.Snapshot, Long: long, Exact: exact})
+				}
+				err := browse.List(ctx, r.LoadBlob, found.Snapshot.Tree, join(sub, dir), recursive, show)
+				missing := errors.Is(err, browse.ErrNotFound) || errors.Is(err, browse.ErrNotDir)
+				if err != nil && (named || !missing) { // the snapshot may lack a source of its own
+					return withAbsolute(err, cmp.Or(sub, dir))
+				}
+			}
+			return nil
+		})
 	}, options.GroupPolicy)
 	filterFlags(c.Flags(), &filter)
 	c.Flags().BoolVarP(&long, "long", "l", false, "show mode, owners, size and time")

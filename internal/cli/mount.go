@@ -51,25 +51,22 @@ It needs FUSE: on Debian the package fuse3, on macOS macFUSE (not tested there y
 			return arguments(1, 2)(c, args)
 		},
 		ValidArgsFunction: a.mountArgs,
-	}, func(ctx context.Context, args []string) (err error) {
+	}, func(ctx context.Context, args []string) error {
 		dir, err := a.mountPoint(ctx, args[0])
 		if err != nil {
 			return err
 		}
 		a.place.Frames = mountFrames
-		r, err := a.open(ctx)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, r.Close()) }()
-		root, err := a.rootOf(ctx, r, args[1:], filter)
-		if err != nil {
-			return err
-		}
-		return mount.Serve(ctx, dir, root, r.LoadBlob, mount.Options{
-			AllowOther: others, Plain: plain, Source: r.Store().Location(), Notify: a.print.Note,
-		}, func() {
-			a.print.Show(fmt.Sprintf("Mounted at %s. Press Ctrl-C to unmount.\n", human.Printable(dir)))
+		return a.withRepository(ctx, func(r *repo.Repository) error {
+			root, err := a.rootOf(ctx, r, args[1:], filter)
+			if err != nil {
+				return err
+			}
+			return mount.Serve(ctx, dir, root, r.LoadBlob, mount.Options{
+				AllowOther: others, Plain: plain, Source: r.Store().Location(), Notify: a.print.Note,
+			}, func() {
+				a.print.Show(fmt.Sprintf("Mounted at %s. Press Ctrl-C to unmount.\n", human.Printable(dir)))
+			})
 		})
 	}, options.GroupPolicy)
 	filterFlags(c.Flags(), &filter)

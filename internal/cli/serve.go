@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -41,39 +40,36 @@ are not.`,
   tidemark serve webdav --port 8080 latest:/home/ann`,
 		Args:              arguments(0, 1),
 		ValidArgsFunction: a.snapshotArgs(1),
-	}, func(ctx context.Context, args []string) (err error) {
+	}, func(ctx context.Context, args []string) error {
 		a.place.Frames = mountFrames
-		r, err := a.open(ctx)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, r.Close()) }()
-		root, err := a.rootOf(ctx, r, args, filter)
-		if err != nil {
-			return err
-		}
-		at, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err != nil {
-			return fmt.Errorf("listen: %w; choose another --port", err)
-		}
-		password := rand.Text()
-		server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: webdav.Handler(root, r.LoadBlob, password,
-			func(path string, err error) { a.print.Note(fmt.Sprintf("%s: %v", human.Printable(path), err)) })}
-		a.print.Show(fmt.Sprintf("Serving at http://%s/ as user %s with password %s. Press Ctrl-C to end.\n", at.Addr(),
-			webdav.User, password))
-		ended := make(chan error, 1)
-		go func() { ended <- server.Serve(at) }()
-		select {
-		case err = <-ended:
-			return fmt.Errorf("serve: %w", err)
-		case <-ctx.Done():
-		}
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), serveGrace)
-		defer cancel()
-		if server.Shutdown(ending) != nil {
-			return server.Close()
-		}
-		return nil
+		return a.withRepository(ctx, func(r *repo.Repository) error {
+			root, err := a.rootOf(ctx, r, args, filter)
+			if err != nil {
+				return err
+			}
+			at, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+			if err != nil {
+				return fmt.Errorf("listen: %w; choose another --port", err)
+			}
+			password := rand.Text()
+			server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: webdav.Handler(root, r.LoadBlob, password,
+				func(path string, err error) { a.print.Note(fmt.Sprintf("%s: %v", human.Printable(path), err)) })}
+			a.print.Show(fmt.Sprintf("Serving at http://%s/ as user %s with password %s. Press Ctrl-C to end.\n", at.Addr(),
+				webdav.User, password))
+			ended := make(chan error, 1)
+			go func() { ended <- server.Serve(at) }()
+			select {
+			case err = <-ended:
+				return fmt.Errorf("serve: %w", err)
+			case <-ctx.Done():
+			}
+			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), serveGrace)
+			defer cancel()
+			if server.Shutdown(ending) != nil {
+				return server.Close()
+			}
+			return nil
+		})
 	}, options.GroupPolicy)
 	filterFlags(c.Flags(), &filter)
 	c.Flags().Uint16Var(&port, "port", 0, "port to listen at (default: a free one)")

@@ -37,7 +37,7 @@ for a GB that is read (out).`,
 		Example:           `  tidemark stats --cost put=0.005,get=0.0004,stored=0.023,out=0.09`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.snapshotArgs(-1),
-	}, func(ctx context.Context, args []string) (err error) {
+	}, func(ctx context.Context, args []string) error {
 		var prices *browse.Prices
 		if cost != "" {
 			p, err := browse.ParsePrices(cost)
@@ -50,32 +50,29 @@ for a GB that is read (out).`,
 			}
 			mode = string(browse.WholeRepository)
 		}
-		r, err := a.open(ctx)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, r.Close()) }()
-		list, err := a.selectSnapshots(ctx, r, args, filter)
-		if err != nil {
-			return err
-		}
-		var trees []format.ID
-		for _, s := range list {
-			trees = append(trees, s.Snapshot.Tree)
-		}
-		var stats *browse.Statistics
-		if mode == string(browse.Unique) {
-			stats, err = a.unique(ctx, r, list)
-		} else {
-			stats, err = browse.Stats(ctx, r, browse.Mode(mode), trees)
-		}
-		if errors.Is(err, browse.ErrMode) {
-			return &usageError{err}
-		}
-		if err != nil {
-			return err
-		}
-		return a.print.Print(output.Stats(stats, prices))
+		return a.withRepository(ctx, func(r *repo.Repository) error {
+			list, err := a.selectSnapshots(ctx, r, args, filter)
+			if err != nil {
+				return err
+			}
+			var trees []format.ID
+			for _, s := range list {
+				trees = append(trees, s.Snapshot.Tree)
+			}
+			var stats *browse.Statistics
+			if mode == string(browse.Unique) {
+				stats, err = a.unique(ctx, r, list)
+			} else {
+				stats, err = browse.Stats(ctx, r, browse.Mode(mode), trees)
+			}
+			if errors.Is(err, browse.ErrMode) {
+				return &usageError{err}
+			}
+			if err != nil {
+				return err
+			}
+			return a.print.Print(output.Stats(stats, prices))
+		})
 	}, options.GroupPolicy)
 	filterFlags(c.Flags(), &filter)
 	c.Flags().StringVar(&mode, "mode", string(browse.RestoreSize),

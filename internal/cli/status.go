@@ -93,25 +93,22 @@ func (a *app) showStatus(ctx context.Context, name string, machines bool) error 
 }
 
 // addMachines adds the machines with snapshots in the repository.
-func (a *app) addMachines(ctx context.Context, s *output.Status) (err error) {
-	r, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	listed, err := r.Snapshots(ctx)
-	if err != nil {
-		return err
-	}
-	limit := a.spec.Notify().AlertAfter
-	s.Machines = machines(listed, limit, s.Now)
-	for i := range listed {
-		if listed[i].Snapshot == nil {
-			s.Problems = append(s.Problems, fmt.Sprintf("snapshot %s: %v", listed[i].ID.Short(), listed[i].Err))
+func (a *app) addMachines(ctx context.Context, s *output.Status) error {
+	return a.withRepository(ctx, func(r *repo.Repository) error {
+		listed, err := r.Snapshots(ctx)
+		if err != nil {
+			return err
 		}
-	}
-	s.Verdict = output.Verdict(&s.Overview, &s.Proven, limit, s.Now)
-	return nil
+		limit := a.spec.Notify().AlertAfter
+		s.Machines = machines(listed, limit, s.Now)
+		for i := range listed {
+			if listed[i].Snapshot == nil {
+				s.Problems = append(s.Problems, fmt.Sprintf("snapshot %s: %v", listed[i].ID.Short(), listed[i].Err))
+			}
+		}
+		s.Verdict = output.Verdict(&s.Overview, &s.Proven, limit, s.Now)
+		return nil
+	})
 }
 
 // machines returns the machines with snapshots, by name, and the time of the newest complete one of each. The clock of

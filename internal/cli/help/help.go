@@ -42,7 +42,7 @@ func Write(w io.Writer, c *cobra.Command, s Style) error {
 	p.commands(c)
 	hidden := p.flags(c)
 	if !s.All && (hidden || p.shortened) {
-		p.paragraph("All flags and details: "+c.CommandPath()+" --help --all", 0)
+		p.paragraph("All flags and details: " + c.CommandPath() + " --help --all")
 	}
 	_, err := io.WriteString(w, strings.TrimRight(p.b.String(), "\n")+"\n")
 	return err
@@ -72,13 +72,13 @@ func (p *page) describe(c *cobra.Command) {
 		paragraphs = paragraphs[:n]
 	}
 	for _, one := range paragraphs {
-		p.paragraph(one, 0)
+		p.paragraph(one)
 	}
 	usage := c.UseLine()
 	if !c.Runnable() || c.HasAvailableSubCommands() {
 		usage = c.CommandPath() + " COMMAND"
 	}
-	p.paragraph("Usage: "+usage, 0)
+	p.paragraph("Usage: " + usage)
 	if c.Example == "" {
 		return
 	}
@@ -115,7 +115,7 @@ func (p *page) commands(c *cobra.Command) {
 		p.b.WriteString("\n")
 	}
 	if len(rare) > 0 {
-		p.paragraph("More commands: "+strings.Join(rare, ", "), 0)
+		p.paragraph("More commands: " + strings.Join(rare, ", "))
 	}
 }
 
@@ -212,13 +212,13 @@ func (p *page) row(column int, name, meaning string) {
 	}
 }
 
-// paragraph writes text, wrapped and indented, and a blank line. Lines that start with a blank are not joined.
-func (p *page) paragraph(text string, indent int) {
+// paragraph writes text, wrapped, and a blank line. Lines that start with a blank are not joined.
+func (p *page) paragraph(text string) {
 	var flow []string
 	flush := func() {
 		if len(flow) > 0 {
-			for _, line := range wrap(strings.Join(flow, " "), p.width-indent) {
-				p.b.WriteString(strings.Repeat(" ", indent) + line + "\n")
+			for _, line := range wrap(strings.Join(flow, " "), p.width) {
+				p.b.WriteString(line + "\n")
 			}
 		}
 		flow = nil
