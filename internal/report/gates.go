@@ -10,11 +10,8 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// Tiers is the number of I/O tiers: 0 has precedence, 3 yields to all others.
-const Tiers = 4
-
 // TierTimes is time by tier.
-type TierTimes [Tiers]time.Duration
+type TierTimes [iopolicy.Tiers]time.Duration
 
 // Sum is the time of all tiers.
 func (t TierTimes) Sum() (sum time.Duration) {
@@ -24,21 +21,13 @@ func (t TierTimes) Sum() (sum time.Duration) {
 	return sum
 }
 
-// GateState is what a gate does with the job's I/O at one moment.
-type GateState uint8
+// stateText names the state of a gate for people.
+func stateText(s iopolicy.State) string {
+	return [...]string{"full speed", "in a window", "waiting"}[s]
+}
 
-// The states of a gate.
-const (
-	FullSpeed GateState = iota // no other process uses the device
-	InWindow                   // another process uses it or did recently: one small operation per period
-	Waiting                    // likewise, and the operation of this period is used up
-)
-
-// String names the state for people.
-func (s GateState) String() string { return [...]string{"full speed", "in a window", "waiting"}[s] }
-
-// Key is the name of the state in JSON.
-func (s GateState) Key() string { return [...]string{"full_speed", "in_window", "waiting"}[s] }
+// StateKey is the name of the state of a gate in JSON.
+func StateKey(s iopolicy.State) string { return [...]string{"full_speed", "in_window", "waiting"}[s] }
 
 // Process is a process that used a device. Its name is from the system and may have any bytes.
 type Process struct {
@@ -65,17 +54,17 @@ type Gate struct {
 	Medium string // "ssd", "hdd", "remote"
 	Why    string // the evidence for it, a sentence
 	Policy string // of the job, now
-	State  GateState
+	State  iopolicy.State
 	// operations that were seen to reach the device: inside windows, where each takes a slot, all of them
 	Charged         uint64
-	Asleep          TierTimes     // by tier of the sleeper, summed over sleepers: may exceed the time on the wall
-	Held            time.Duration // time on the wall in which the job slept and had no I/O on the device
-	Engaged         time.Duration // time on the wall in which a window was open
-	Windows         [Tiers]uint64 // opened, by the tier of the process that opened them
-	iopolicy.Impact               // what the job costs others while a window is open
-	Blamed          []Process     // known processes that opened them, by bytes
-	Current         []Process     // of these, the ones that used the device in the last seconds
-	Notes           []string      // what the user should know about how the device is watched, each a sentence
+	Asleep          TierTimes              // by tier of the sleeper, summed over sleepers: may exceed the time on the wall
+	Held            time.Duration          // time on the wall in which the job slept and had no I/O on the device
+	Engaged         time.Duration          // time on the wall in which a window was open
+	Windows         [iopolicy.Tiers]uint64 // opened, by the tier of the process that opened them
+	iopolicy.Impact                        // what the job costs others while a window is open
+	Blamed          []Process              // known processes that opened them, by bytes
+	Current         []Process              // of these, the ones that used the device in the last seconds
+	Notes           []string               // what the user should know about how the device is watched, each a sentence
 }
 
 // Slowed returns the part of their speed that others lost at most, while they used the device.
@@ -124,7 +113,7 @@ func GatesSince(now, earlier []Gate) []Gate {
 		e := &earlier[at]
 		g.Charged = minus(g.Charged, e.Charged)
 		g.Held, g.Engaged = max(0, g.Held-e.Held), max(0, g.Engaged-e.Engaged)
-		for t := range Tiers {
+		for t := range iopolicy.Tiers {
 			g.Asleep[t] = max(0, g.Asleep[t]-e.Asleep[t])
 			g.Windows[t] = minus(g.Windows[t], e.Windows[t])
 		}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // A gate may have been in use before the job began, for instance while the repository was made.
@@ -133,9 +135,9 @@ func TestYielded(t *testing.T) {
 	for _, g := range []Gate{{Held: 1}, {Asleep: TierTimes{3: 1}}} {
 		require.True(t, g.Yielded())
 	}
-	require.False(t, (&Gate{Engaged: 1, Windows: [Tiers]uint64{1}}).Yielded(), "no operation slept")
+	require.False(t, (&Gate{Engaged: 1, Windows: [iopolicy.Tiers]uint64{1}}).Yielded(), "no operation slept")
 	// An important job opens windows for others and never yields itself.
-	require.False(t, (&Gate{Windows: [Tiers]uint64{5}, Charged: 1}).Yielded())
+	require.False(t, (&Gate{Windows: [iopolicy.Tiers]uint64{5}, Charged: 1}).Yielded())
 }
 
 func TestTextsOfAGate(t *testing.T) {
@@ -153,26 +155,29 @@ func TestTextsOfAGate(t *testing.T) {
 	require.Equal(t, "unknown device (medium unknown)", (&Gate{Medium: "unknown"}).Title())
 	require.Equal(t, "sda (ssd)", g.Title())
 	require.Equal(t, `//nas/\x07`, (&Gate{Device: "//nas/\a"}).Title())
-	for s := FullSpeed; s <= Waiting; s++ {
-		require.NotEmpty(t, s.String())
-		require.NotEmpty(t, s.Key())
+	for s := iopolicy.Disengaged; s <= iopolicy.Waiting; s++ {
+		require.NotEmpty(t, stateText(s))
+		require.NotEmpty(t, StateKey(s))
 	}
 }
 
 func TestGatesSince(t *testing.T) {
 	earlier := []Gate{{
-		Device: "sda", Charged: 5, Held: 1, Engaged: 2, Asleep: TierTimes{1, 2, 3, 4}, Windows: [Tiers]uint64{1, 1, 1, 1},
+		Device: "sda", Charged: 5, Held: 1, Engaged: 2, Asleep: TierTimes{1, 2, 3, 4},
+		Windows: [iopolicy.Tiers]uint64{1, 1, 1, 1},
 	}}
 	now := []Gate{
 		{Device: "sdb", Charged: 7, Held: 3},
 		{
-			Device: "sda", Charged: 9, Held: 4, Engaged: 8, Asleep: TierTimes{2, 4, 6, 8}, Windows: [Tiers]uint64{1, 2, 3, 4},
-			State: Waiting,
+			Device: "sda", Charged: 9, Held: 4, Engaged: 8, Asleep: TierTimes{2, 4, 6, 8},
+			Windows: [iopolicy.Tiers]uint64{1, 2, 3, 4},
+			State: iopolicy.Waiting,
 		},
 	}
 	require.Equal(t, []Gate{now[0], {
-		Device: "sda", Charged: 4, Held: 3, Engaged: 6, Asleep: TierTimes{1, 2, 3, 4}, Windows: [Tiers]uint64{0, 1, 2, 3},
-		State: Waiting,
+		Device: "sda", Charged: 4, Held: 3, Engaged: 6, Asleep: TierTimes{1, 2, 3, 4},
+		Windows: [iopolicy.Tiers]uint64{0, 1, 2, 3},
+		State: iopolicy.Waiting,
 	}}, GatesSince(now, earlier))
 	require.Equal(t, uint64(9), now[1].Charged, "what was given is left as it is")
 }
@@ -182,7 +187,7 @@ func TestStateIncludesGates(t *testing.T) {
 	l.Policy("utility")
 	l.Gates(func() []Gate {
 		return []Gate{
-			{Device: "sda", Medium: "ssd", State: Waiting, Engaged: 1, Held: 37 * time.Second},
+			{Device: "sda", Medium: "ssd", State: iopolicy.Waiting, Engaged: 1, Held: 37 * time.Second},
 			{Device: "sdb", Medium: "hdd"},
 		}
 	})

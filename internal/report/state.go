@@ -52,7 +52,7 @@ func (l *Ledger) State() string {
 
 // line is what the gate does now, and has done.
 func (g *Gate) line() string {
-	line := fmt.Sprintf("%s: %s", g.Title(), g.State)
+	line := fmt.Sprintf("%s: %s", g.Title(), stateText(g.State))
 	if g.Yielded() {
 		line += fmt.Sprintf("; yielded for %s to %s", human.Span(g.Held), g.Whom())
 	}

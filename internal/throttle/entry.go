@@ -178,7 +178,7 @@ func (e *entry) report(p iopolicy.Policy) report.Gate {
 	s := e.gate.Stats()
 	medium, _, why := e.classifier.Medium()
 	g := report.Gate{
-		Device: s.Name, Medium: medium.String(), Why: why, Policy: p.String(), State: report.GateState(s.State),
+		Device: s.Name, Medium: medium.String(), Why: why, Policy: p.String(), State: s.State,
 		Charged: s.Charged,
 		Asleep:  s.Asleep, Held: s.Held, Engaged: s.Engaged, Windows: s.Windows, Impact: s.Impact,
 		Notes: e.notes,

@@ -16,7 +16,7 @@ func TestPeersAreNamed(t *testing.T) {
 	var top topIO
 	names := map[int]string{7: "tidemark", 8: "make", 9: "tidemark"}
 	top.meet([]shared.Process{{PID: 7, Tier: 1}, {PID: 8, Tier: 2}, {PID: 9, Tier: 3},
-		{PID: 10, Tier: 1, Policy: iopolicy.Passive}}, [report.Tiers]uint64{1: 4, 2: 1},
+		{PID: 10, Tier: 1, Policy: iopolicy.Passive}}, [iopolicy.Tiers]uint64{1: 4, 2: 1},
 		func(pid int) string { return names[pid] })
 	all, now := top.list()
 	want := []report.Process{{PID: 7, Name: "tidemark", Peer: true}, {PID: 8, Name: "make"}}

@@ -98,7 +98,7 @@ func (t *topIO) collect(scan func() []report.Process) {
 }
 
 // meet records peers whose tier has opened windows for this process. name returns the program of a process.
-func (t *topIO) meet(peers []shared.Process, windows [report.Tiers]uint64, name func(pid int) string) {
+func (t *topIO) meet(peers []shared.Process, windows [iopolicy.Tiers]uint64, name func(pid int) string) {
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,11 +9,12 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/check"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/show"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // Only a full report includes a device without throttling.
 func TestFullReportsNameQuietDevices(t *testing.T) {
-	gate := report.Gate{Device: "sda", Engaged: 50 * time.Millisecond, Windows: [report.Tiers]uint64{3}}
+	gate := report.Gate{Device: "sda", Engaged: 50 * time.Millisecond, Windows: [iopolicy.Tiers]uint64{3}}
 	l := report.New(time.Now)
 	l.Gates(func() []report.Gate { return []report.Gate{gate} })
 	result := &check.Result{}

@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/report/show"
 	"github.com/tidemark-backup/tidemark/internal/throttle/priority"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // Jobs lists running jobs: a table with a line for each device of a job. Scripts get them as they reported themselves.
@@ -53,7 +54,7 @@ func ending(until *time.Time) string {
 // gateState describes what a gate does now, and the process that causes it.
 func gateState(g *event.Gate) string {
 	text := strings.ReplaceAll(g.State, "_", " ")
-	if len(g.Blamed) > 0 && g.State != report.FullSpeed.Key() {
+	if len(g.Blamed) > 0 && g.State != report.StateKey(iopolicy.Disengaged) {
 		text += ", for " + g.Blamed[0].String()
 		if more := len(g.Blamed) - 1; more > 0 {
 			text += fmt.Sprintf(" and %d more", more)

@@ -29,8 +29,8 @@ func TestWordsAreDocumented(t *testing.T) {
 	for p := range len(report.PhaseTimes{}) {
 		require.Contains(t, string(text), "`"+report.Phase(p).Key()+"`")
 	}
-	for s := report.FullSpeed; s <= report.Waiting; s++ {
-		require.Contains(t, string(text), "`"+s.Key()+"`")
+	for s := iopolicy.Disengaged; s <= iopolicy.Waiting; s++ {
+		require.Contains(t, string(text), "`"+report.StateKey(s)+"`")
 	}
 }
 
@@ -112,10 +112,10 @@ func gated() *report.Totals {
 		Elapsed:  49 * time.Second,
 		Policies: []report.PolicySpan{{Policy: "throttle"}, {Policy: "important", Since: 32.5}},
 		Gates: []report.Gate{{
-			Device: "s\xffa", Medium: "ssd", Why: "The data lies on sda.", Policy: "throttle", State: report.Waiting,
+			Device: "s\xffa", Medium: "ssd", Why: "The data lies on sda.", Policy: "throttle", State: iopolicy.Waiting,
 			Charged: 1480,
 			Asleep:  report.TierTimes{3: 37500 * time.Millisecond}, Held: 36 * time.Second, Engaged: 24500 * time.Millisecond,
-			Windows: [report.Tiers]uint64{124, 0, 1, 0},
+			Windows: [iopolicy.Tiers]uint64{124, 0, 1, 0},
 			Blamed:  []report.Process{{PID: 1234, Name: "fi\xff", Bytes: 4096}}, Notes: []string{"a\xff"},
 		}, {Device: "sdb", Medium: "hdd"}},
 	}

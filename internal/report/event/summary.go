@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // Figures are the numbers of the session report; every summary has them.
@@ -132,17 +133,17 @@ type Gate struct {
 	Evidence string `json:"evidence,omitempty"` // why
 	Policy   string `json:"policy"`             // in effect
 	// `full_speed`, `in_window` (yielding, one operation per period) or `waiting` (this period is used up)
-	State   string                `json:"state"`
-	Charged uint64                `json:"charged"`          // operations that reached the device
-	Asleep  [report.Tiers]float64 `json:"asleep_seconds"`   // list: worker time
-	Held    float64               `json:"stalled_seconds"`  // elapsed time asleep without I/O
-	Engaged float64               `json:"yielding_seconds"` // elapsed time in windows
-	Share   float64               `json:"yielding_share"`   // ratio
-	Windows [report.Tiers]uint64  `json:"windows"`          // list: windows opened; other processes are tier 0
-	Impact  *Impact               `json:"impact,omitempty"` // below
-	Blamed  []report.Process      `json:"blamed,omitempty"`
-	Current []report.Process      `json:"blamed_now,omitempty"` // as blamed, of the last 5 s
-	Notes   []string              `json:"notes,omitempty"`      // limitations
+	State   string                  `json:"state"`
+	Charged uint64                  `json:"charged"`          // operations that reached the device
+	Asleep  [iopolicy.Tiers]float64 `json:"asleep_seconds"`   // list: worker time
+	Held    float64                 `json:"stalled_seconds"`  // elapsed time asleep without I/O
+	Engaged float64                 `json:"yielding_seconds"` // elapsed time in windows
+	Share   float64                 `json:"yielding_share"`   // ratio
+	Windows [iopolicy.Tiers]uint64  `json:"windows"`          // list: windows opened; other processes are tier 0
+	Impact  *Impact                 `json:"impact,omitempty"` // below
+	Blamed  []report.Process        `json:"blamed,omitempty"`
+	Current []report.Process        `json:"blamed_now,omitempty"` // as blamed, of the last 5 s
+	Notes   []string                `json:"notes,omitempty"`      // limitations
 }
 
 // Impact is what a job costs others on a device while a window is open.
@@ -169,7 +170,7 @@ type Yielding struct {
 // NewGate makes the form of g in an event, of a job that has run for some time.
 func NewGate(g *report.Gate, elapsed time.Duration) Gate {
 	out := Gate{
-		Medium: g.Medium, Evidence: g.Why, Policy: g.Policy, State: g.State.Key(), Charged: g.Charged,
+		Medium: g.Medium, Evidence: g.Why, Policy: g.Policy, State: report.StateKey(g.State), Charged: g.Charged,
 		Held: g.Held.Seconds(), Engaged: g.Engaged.Seconds(), Windows: g.Windows,
 	}
 	out.Device, out.Raw = Escape(g.Device)

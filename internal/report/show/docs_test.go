@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/report"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // Every line a report can have, and every stage, is explained in docs/report.md.
@@ -30,7 +31,7 @@ func TestEveryLineIsExplained(t *testing.T) {
 		require.True(t, explained(report.Stage(s).String()), report.Stage(s).String())
 	}
 	var gate Page
-	writeGateRows(&gate, &report.Gate{Held: 1, Engaged: 1, Charged: 1, Windows: [report.Tiers]uint64{1, 1, 1, 1}}, 0)
+	writeGateRows(&gate, &report.Gate{Held: 1, Engaged: 1, Charged: 1, Windows: [iopolicy.Tiers]uint64{1, 1, 1, 1}}, 0)
 	require.Equal(t, 7, strings.Count(gate.String(), "\n"))
 	for line := range strings.Lines(gate.String()) {
 		label := tier.ReplaceAllString(strings.TrimSpace(line[:32]), "tier ")

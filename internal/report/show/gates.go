@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // yielding returns a line for each device on which the job yields now: to whom, and how fast it goes meanwhile. A
@@ -15,7 +16,7 @@ func (v *view) yielding(width int) []string {
 	var lines []string
 	for i := range v.Gates {
 		g := &v.Gates[i]
-		if g.State == report.FullSpeed || i >= len(v.speeds.Stalled) {
+		if g.State == iopolicy.Disengaged || i >= len(v.speeds.Stalled) {
 			continue
 		}
 		parts := []string{"yielding to " + g.WhomNow()}

@@ -20,9 +20,9 @@ func gated() *report.Totals {
 		Policies: []report.PolicySpan{{Policy: "throttle"}, {Policy: "important", Since: 32}},
 		Gates: []report.Gate{
 			{
-				Device: "sda", Medium: "ssd", State: report.Waiting, Charged: 1480,
+				Device: "sda", Medium: "ssd", State: iopolicy.Waiting, Charged: 1480,
 				Asleep: report.TierTimes{2: 500 * time.Millisecond, 3: 74 * time.Second}, Held: 37 * time.Second,
-				Engaged: 24500 * time.Millisecond, Windows: [report.Tiers]uint64{0: 124, 2: 1},
+				Engaged: 24500 * time.Millisecond, Windows: [iopolicy.Tiers]uint64{0: 124, 2: 1},
 				Blamed: []report.Process{{PID: 1234, Name: "fio", Bytes: 12 << 20}, {PID: 7, Name: "a\nb", Bytes: 512}},
 			},
 			{Device: "sdb", Medium: "hdd"},
@@ -92,7 +92,7 @@ func TestNoEstimateOfNothing(t *testing.T) {
 
 func TestUndisturbed(t *testing.T) {
 	totals := gated()
-	totals.Gates = []report.Gate{{Device: "sda", Medium: "ssd"}, {Device: "sdb", Windows: [report.Tiers]uint64{4}}}
+	totals.Gates = []report.Gate{{Device: "sda", Medium: "ssd"}, {Device: "sdb", Windows: [iopolicy.Tiers]uint64{4}}}
 	var b Page
 	WriteSession(&b, totals)
 	require.NotContains(t, b.String(), "policy")
@@ -145,7 +145,7 @@ func TestViewReportsWhyItIsSlowNow(t *testing.T) {
 	require.Contains(t, joined(viewLines(totals, now, nil, 100, 30)), "yielding to other programs on sda")
 	totals.PID = 0 // no socket
 	require.NotContains(t, strings.Join(texts(viewLines(totals, now, nil, 100, 30)), "\n"), "faster")
-	totals.Gates[0].State = report.FullSpeed
+	totals.Gates[0].State = iopolicy.Disengaged
 	require.NotContains(t, strings.Join(texts(viewLines(totals, now, nil, 100, 30)), "\n"), "yielding")
 }
 

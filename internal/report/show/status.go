@@ -9,6 +9,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // StatusLines lays out the progress of a job of another process in the words of the progress view. watched: the job is
@@ -103,7 +104,7 @@ func named[T ~uint8](name string, last, otherwise T, called func(T) string) T {
 // gateOf returns what the view shows of a gate.
 func gateOf(g *event.Gate) report.Gate {
 	out := report.Gate{Device: g.Device, Medium: g.Medium, Blamed: g.Blamed, Current: g.Current,
-		State: named(g.State, report.Waiting, report.FullSpeed, report.GateState.Key)}
+		State: named(g.State, iopolicy.Waiting, iopolicy.Disengaged, report.StateKey)}
 	if g.Raw != nil {
 		out.Device = string(g.Raw)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 // seenElsewhere is the status of a job as another process receives it.
@@ -26,7 +27,7 @@ func TestStatusLinesAreThoseOfTheView(t *testing.T) {
 		Expected: report.Expected{Objects: 1000, Bytes: 4 << 20}}
 	backup.Objects.Inspected, backup.Bytes.Inspected, backup.Bytes.Wanted, backup.Bytes.Read = 500, 2<<20, 2<<20, 1<<20
 	backup.Bytes.Transferred = 1 << 20
-	backup.Gates = []report.Gate{{Device: "sda", Medium: "ssd", State: report.Waiting,
+	backup.Gates = []report.Gate{{Device: "sda", Medium: "ssd", State: iopolicy.Waiting,
 		Current: []report.Process{{PID: 42, Name: "fio"}}}}
 	restore := &report.Totals{Job: report.Restore, Phase: report.Restoring, Elapsed: 50 * time.Second,
 		Expected: report.Expected{Objects: 10, Bytes: 1 << 20, Exact: true}}
