@@ -171,13 +171,13 @@ func TestGatesSince(t *testing.T) {
 		{
 			Device: "sda", Charged: 9, Held: 4, Engaged: 8, Asleep: TierTimes{2, 4, 6, 8},
 			Windows: [iopolicy.Tiers]uint64{1, 2, 3, 4},
-			State: iopolicy.Waiting,
+			State:   iopolicy.Waiting,
 		},
 	}
 	require.Equal(t, []Gate{now[0], {
 		Device: "sda", Charged: 4, Held: 3, Engaged: 6, Asleep: TierTimes{1, 2, 3, 4},
 		Windows: [iopolicy.Tiers]uint64{0, 1, 2, 3},
-		State: iopolicy.Waiting,
+		State:   iopolicy.Waiting,
 	}}, GatesSince(now, earlier))
 	require.Equal(t, uint64(9), now[1].Charged, "what was given is left as it is")
 }
