@@ -369,18 +369,17 @@ func (a *app) dsmcFilespaces(ctx context.Context, command *dsmc.Command) error {
 				found[source] = time.Unix(s.Snapshot.Time.Sec, 0)
 			}
 		}
-		spaces := &output.FileSpaces{Layout: layout}
+		var spaces []output.FileSpace
 		for name, last := range found {
 			if len(command.Args) == 0 || slices.Contains(command.Args, name) {
-				spaces.List = append(spaces.List, output.FileSpace{Path: event.NewPath(name), Type: typeAt(mounts, name),
-					Last: last})
+				spaces = append(spaces, output.FileSpace{Path: event.NewPath(name), Type: typeAt(mounts, name), Last: last})
 			}
 		}
-		if len(spaces.List) == 0 {
+		if len(spaces) == 0 {
 			return errNoMatch
 		}
-		slices.SortFunc(spaces.List, func(a, b output.FileSpace) int { return strings.Compare(a.Exact(), b.Exact()) })
-		return a.print.Print(spaces)
+		slices.SortFunc(spaces, func(a, b output.FileSpace) int { return strings.Compare(a.Exact(), b.Exact()) })
+		return a.print.Print(output.FileSpaces(spaces, layout))
 	})
 }
 

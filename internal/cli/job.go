@@ -245,7 +245,7 @@ func (a *app) showJob(f *optionfile.File, name string) error {
 	if err != nil {
 		return err
 	}
-	return a.print.Print(&output.DefinedJobs{List: []*job.Job{j}, File: f.Path, Now: time.Now()})
+	return a.print.Print(output.DefinedJobs([]*job.Job{j}, nil, f.Path, time.Now()))
 }
 
 func (a *app) jobShowCommand() *cobra.Command {
@@ -275,7 +275,7 @@ func (a *app) jobListCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.print.Print(&output.DefinedJobs{List: all, Invalid: invalid, File: file, Now: time.Now()})
+		return a.print.Print(output.DefinedJobs(all, invalid, file, time.Now()))
 	}))
 }
 

@@ -55,29 +55,19 @@ type FileSpace struct {
 	Last       time.Time `json:"last_backup"` // newest backup
 }
 
-// FileSpaces lists them in the form of 'dsmc query filespace'.
-type FileSpaces struct {
-	List   []FileSpace
-	Layout string // of the dates
-}
-
-// Text writes a table.
-func (f *FileSpaces) Text(w *show.Page) {
-	fmt.Fprintf(w, "%3s     %-22s  %-8s  %s\n%3s     %-22s  %-8s  %s\n", "#", "Last Incr Date", "Type",
-		"File Space Name", "---", "--------------", "----", "---------------")
-	for i, s := range f.List {
-		fmt.Fprintf(w, "%3d     %-22s  %-8s  %s\n", i+1, s.Last.Format(f.Layout+" 15:04:05"), s.Type,
-			human.Printable(s.Exact()))
+// FileSpaces lists them in the form of 'dsmc query filespace', with dates of a layout.
+func FileSpaces(list []FileSpace, layout string) Record {
+	for i := range list {
+		list[i].Number = i + 1
 	}
-}
-
-// Events returns a record for each.
-func (f *FileSpaces) Events() (all []any) {
-	for i, s := range f.List {
-		s.Number = i + 1
-		all = append(all, event.Of("filespace", &s))
-	}
-	return all
+	return &result{func(w *show.Page) {
+		fmt.Fprintf(w, "%3s     %-22s  %-8s  %s\n%3s     %-22s  %-8s  %s\n", "#", "Last Incr Date", "Type",
+			"File Space Name", "---", "--------------", "----", "---------------")
+		for _, s := range list {
+			fmt.Fprintf(w, "%3d     %-22s  %-8s  %s\n", s.Number, s.Last.Format(layout+" 15:04:05"), s.Type,
+				human.Printable(s.Exact()))
+		}
+	}, eventsOf("filespace", list)}
 }
 
 // Session describes the repository in the form of 'dsmc query session'.

@@ -13,51 +13,38 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/show"
 )
 
-// DefinedJobs lists the jobs of an option file.
-type DefinedJobs struct {
-	List    []*job.Job
-	Invalid []job.Invalid
-	File    string // "" for none
-	Now     time.Time
-}
-
-// Text writes a table.
-func (d *DefinedJobs) Text(w *show.Page) {
-	if len(d.List)+len(d.Invalid) == 0 {
-		where := "there is no option file"
-		if d.File != "" {
-			where = "there is no job in " + human.Printable(d.File)
-		}
-		fmt.Fprintf(w, "%s: 'tidemark job add' makes one\n", where)
-		return
-	}
-	t := table{head: []string{"Job", "Schedule", "Next", "Repository~", "Sources~"}}
-	for _, j := range d.List {
-		next := "-"
-		if times := nextTimes(j, d.Now, 1); len(times) > 0 {
-			next = times[0].Format(dateMinute)
-		}
-		t.add(j.Name, human.Printable(j.Schedule.String()), next, human.Printable(j.Repository),
-			human.Printable(strings.Join(j.Sources, " ")))
-	}
-	t.write(w)
-	for _, one := range d.Invalid {
-		w.Linef("%s: invalid: %s", human.Printable(one.Name), oneLine(one.Err.Error()))
-	}
-	fmt.Fprintf(w, "\noption file: %s\n", human.Printable(d.File))
-}
-
-// Events returns a record for each job.
-func (d *DefinedJobs) Events() []any {
+// DefinedJobs lists the jobs of an option file, each with its next time. Without a file, its name is "".
+func DefinedJobs(list []*job.Job, invalid []job.Invalid, file string, now time.Time) Record {
 	var all []any
-	for _, j := range d.List {
-		all = append(all, definition(j, d.Now, 1))
+	t := table{head: []string{"Job", "Schedule", "Next", "Repository~", "Sources~"}}
+	for _, j := range list {
+		e, next := definition(j, now, 1), "-"
+		if len(e.Next) > 0 {
+			next = e.Next[0].Format(dateMinute)
+		}
+		t.add(j.Name, human.Printable(e.Schedule), next, human.Printable(j.Repository),
+			human.Printable(strings.Join(j.Sources, " ")))
+		all = append(all, e)
 	}
-	for _, one := range d.Invalid {
-		all = append(all, &event.JobDefinition{Type: "job_definition", Name: one.Name, File: d.File, Sources: []string{},
+	for _, one := range invalid {
+		all = append(all, &event.JobDefinition{Type: "job_definition", Name: one.Name, File: file, Sources: []string{},
 			Next: []time.Time{}, Problem: one.Err.Error()})
 	}
-	return all
+	return &result{func(w *show.Page) {
+		if len(all) == 0 {
+			where := "there is no option file"
+			if file != "" {
+				where = "there is no job in " + human.Printable(file)
+			}
+			fmt.Fprintf(w, "%s: 'tidemark job add' makes one\n", where)
+			return
+		}
+		t.write(w)
+		for _, one := range invalid {
+			w.Linef("%s: invalid: %s", human.Printable(one.Name), oneLine(one.Err.Error()))
+		}
+		fmt.Fprintf(w, "\noption file: %s\n", human.Printable(file))
+	}, all}
 }
 
 // oneLine returns the lines of a message in one.
@@ -72,7 +59,7 @@ const shownTimes = 5
 // DefinedJob is one job of an option file, its next times, and its options.
 func DefinedJob(j *job.Job, now time.Time) Record {
 	options, e := shownOptions(j.Spec), definition(j, now, shownTimes)
-	e.Options = optionEvents(options)
+	e.Options = eventsOf("option", options)
 	var next []string
 	for _, at := range e.Next {
 		next = append(next, at.Format(dateMinute+" Mon -0700"))

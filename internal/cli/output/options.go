@@ -19,7 +19,7 @@ func Options(list []options.Effective, file string) Record {
 			text = "option file: " + human.Printable(file)
 		}
 		fmt.Fprintf(w, "\n%s\n", text)
-	}, optionEvents(list)}
+	}, eventsOf("option", list)}
 }
 
 func writeOptions(w *show.Page, list []options.Effective) {
@@ -28,14 +28,6 @@ func writeOptions(w *show.Page, list []options.Effective) {
 		t.add(one.Name, human.Printable(one.Value), human.Printable(one.Origin))
 	}
 	t.write(w)
-}
-
-// optionEvents returns a record for each option.
-func optionEvents(list []options.Effective) (all []any) {
-	for _, one := range list {
-		all = append(all, event.Of("option", &one))
-	}
-	return all
 }
 
 // Policy lists the I/O policy and its numbers, a line for each as sysctl does, so that what reads that can read this.
@@ -48,7 +40,7 @@ func Policy(list []options.Effective, origins bool) Record {
 			}
 			fmt.Fprintln(w, line)
 		}
-	}, optionEvents(list)}
+	}, eventsOf("option", list)}
 }
 
 // Rules lists rules: a table.

@@ -43,6 +43,14 @@ func events[T any](list []T) (all []any) {
 	return all
 }
 
+// eventsOf is events of structs without a message_type, which is kind.
+func eventsOf[T any](kind string, list []T) (all []any) {
+	for i := range list {
+		all = append(all, event.Of(kind, &list[i]))
+	}
+	return all
+}
+
 // Printer writes records in one of the two forms. It is safe for concurrent use. Note, Show and Fail mask passwords in
 // addresses, since they quote what a user typed and end up in logs.
 type Printer interface {
