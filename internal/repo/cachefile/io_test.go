@@ -67,7 +67,7 @@ func TestFlushesOfAFileThatIsWrittenOnceAreKnown(t *testing.T) {
 	var seen flushes
 	gate := iopolicy.New(iopolicy.Config{Medium: iopolicy.SSD, Settings: iopolicy.DefaultSettings(), Watcher: &seen})
 	f, err := cachefile.Create(t.TempDir(), "run-", repo, localfs.IOContext{Ctx: t.Context(), Pass: passOf(gate)},
-		tables()...)
+		table())
 	require.NoError(t, err)
 	c := newUser(f)
 	defer func() { require.NoError(t, c.Close()) }()
