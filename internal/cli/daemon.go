@@ -126,17 +126,22 @@ func (a *app) daemon(ctx context.Context, once bool) (err error) {
 	defer onHangup(reload)()
 	release := a.ending.hold() // its steps end by themselves
 	err = daemon.Run(ctx, &daemon.Config{
-		OptionFile: file, StateDir: state, RuntimeDir: runtime, Host: hostName(), Once: once,
-		Clock: daemon.SystemClock{}, Runner: &daemon.Children{Program: program, Environ: os.Environ()},
-		Machine: machinestate.New(), Sink: sink, Reload: reload, Notify: notifySystemd, Watchdog: watchdog,
-		Remote: daemon.Remote, Damage: daemon.Damage, Settle: a.settleHooks, Access: list.access(ctx),
-		Load: func() ([]*job.Job, []job.Invalid, error) {
-			jobs, invalid, err := job.LoadFile(file, a.Env, os.ReadFile)
-			if err != nil {
-				return nil, nil, &usageError{err}
-			}
-			list.set(jobs)
-			return jobs, invalid, nil
+		Places: daemon.Places{OptionFile: file, StateDir: state, RuntimeDir: runtime},
+		World: daemon.World{Clock: daemon.SystemClock{}, Machine: machinestate.New(), Sink: sink,
+			Runner: &daemon.Children{Program: program, Environ: os.Environ()}},
+		Supervisor: daemon.Supervisor{Notify: notifySystemd, Watchdog: watchdog},
+		Host:       hostName(), Once: once, Reload: reload,
+		Facts: daemon.Facts{
+			Remote: daemon.Remote, Damage: daemon.Damage, Settle: a.settleHooks,
+			Access: list.access(ctx),
+			Load: func() ([]*job.Job, []job.Invalid, error) {
+				jobs, invalid, err := job.LoadFile(file, a.Env, os.ReadFile)
+				if err != nil {
+					return nil, nil, &usageError{err}
+				}
+				list.set(jobs)
+				return jobs, invalid, nil
+			},
 		},
 	})
 	release()

@@ -88,9 +88,10 @@ func newWorld(t testing.TB, jobs ...*job.Job) *world {
 		mounted: map[string]bool{}, changes: make(chan struct{}, 1), reloads: make(chan struct{}, 1),
 		sleeps: make(chan bool), running: map[string]bool{}}
 	w.result = func(Step) (time.Duration, Result) { return time.Minute, Result{} }
-	w.config = &Config{OptionFile: "/nosuch/options", StateDir: w.dir, Host: "here", Clock: w, Runner: w, Machine: w,
-		Sink: w, Reload: w.reloads, Load: w.load,
-		Remote: func(j *job.Job) bool { return strings.HasPrefix(j.Repository, "smb:") }}
+	w.config = &Config{Places: Places{OptionFile: "/nosuch/options", StateDir: w.dir},
+		World: World{Clock: w, Runner: w, Machine: w, Sink: w}, Host: "here", Facts: Facts{
+			Load: w.load, Remote: func(j *job.Job) bool { return strings.HasPrefix(j.Repository, "smb:") }}}
+	w.config.Reload = w.reloads
 	return w
 }
 
