@@ -22,11 +22,16 @@ import (
 )
 
 type forgetFlags struct {
-	filter  repo.Filter
-	dryRun  bool
-	prune   bool
-	undo    bool
-	after   pruneFlags
+	filter repo.Filter
+	keepFlags
+	dryRun bool
+	prune  bool
+	undo   bool
+	after  pruneFlags
+}
+
+// keepFlags are the options that decide what stays.
+type keepFlags struct {
 	policy  forget.Policy
 	words   string // the policy in words; "" for none
 	thin    bool   // it applies also to snapshots that it spares otherwise
