@@ -213,6 +213,21 @@ func (g *Gate) depth(now int64) int64 {
 		float64(leastDepth)))
 }
 
+// room returns what others leave for a larger width. Beside I/O without a pause it is not needed where the job has a
+// third of the time; beside other I/O not where the least is in flight, since that may be too much already. g.mu is
+// held.
+func (g *Gate) room(now int64) room {
+	switch {
+	case !math.IsInf(g.wait(now), 1):
+		if g.depth(now) > int64(leastDepth) {
+			return room{widestPaced, slowerPaced, oftenPaced}
+		}
+	case g.share(now) < largestPart/growth:
+		return room{widest, slower, often}
+	}
+	return room{}
+}
+
 // noteDemand takes what a look saw of others. g.mu is held.
 func (g *Gate) noteDemand(now int64, s Sighting) {
 	b := &g.budget
@@ -268,7 +283,7 @@ func (g *Gate) full(op Op) bool {
 	c := costOf(g.medium)
 	now := g.now()
 	depth := g.depth(now)
-	if !op.Kind.writes() && math.IsInf(g.wait(now), 1) {
+	if !op.Kind.writes() {
 		depth *= g.budget.trial.width.factor()
 	}
 	load := float64(g.budget.load+c.ahead(op, g.largest())) * g.budget.pace.factor()
@@ -409,6 +424,7 @@ func (g *Gate) beginTurn(t Tier, now int64) bool {
 	b := &g.budget
 	if b.impact > 0 {
 		begun, flying := g.operations()
+		b.trial.room = g.room(now)
 		b.trial.next(now, b.total, b.impact, g.share(now), flying == 0 && g.gap == begun+1 && b.trial.seen.Counted)
 	}
 	b.used = min(max(0, b.used-b.granted), largestDebt*g.span(t))

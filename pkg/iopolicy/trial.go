@@ -56,6 +56,7 @@ type trial struct {
 	writes  bool // others are their writes, not their reads
 	record  record
 	width   width
+	room    room
 }
 
 // arm is the choice of the present slot grant.
@@ -276,7 +277,7 @@ func (t *trial) next(now, own int64, impact, share float64, exact bool) {
 		t.pair(now, impact)
 	}
 	p.began, p.paused = moment, period{}
-	t.width.next(t.known(now) && share < largestPart/growth)
+	t.width.next(t.known(now) && t.seen.Served.Took > 0, t.room)
 	if t.arm.second = known && !second; t.arm.second {
 		t.arm.larger = !t.arm.larger
 	} else {
@@ -307,7 +308,7 @@ func (t *trial) turn(end period) {
 	if p.paused.length == 0 || turn.own <= 0 || turn.length <= 0 || !(usual > 0) {
 		return
 	}
-	t.width.note(turn.served)
+	t.width.note(turn.served, t.room)
 	loss := (usual - turn.rate()) / usual * float64(turn.length) / float64(all.length)
 	t.turns.add(keep(all.length, 2), loss, all.part(), all.part())
 }

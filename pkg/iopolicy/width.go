@@ -11,8 +11,11 @@ const (
 	// slower is how many times as long an I/O may take in the mean while twice as much may be in flight, and fuller how
 	// many times as much is in flight then at least, or it was not tried.
 	slower, fuller = 1.25, 1.2
-	// seldom is in how many turns the other width is tried once, after the present one has been found the best.
-	seldom = 8
+	// often is in how many turns another width is tried once.
+	often = 2
+	// widestPaced, slowerPaced and oftenPaced are the same beside others who use the device at a pace of their own: what
+	// they lose is latency, also in turns that only try.
+	widestPaced, slowerPaced, oftenPaced = 1, 1.05, 8
 )
 
 // width is how much is in flight at the same time. Gate.depth assumes that a device serves one request at a time.
@@ -26,6 +29,13 @@ type width struct {
 	sums    [widest + 1]served
 }
 
+// room is what others leave for a larger width.
+type room struct {
+	most   int     // how many times what is in flight may be doubled
+	slower float64 // as the constant
+	often  uint64  // in how many turns another width is tried once; in eight times as many after it changed nothing
+}
+
 // served is what the device did in turns.
 type served struct {
 	turns, ios  float64
@@ -37,23 +47,26 @@ type served struct {
 func (w *width) factor() int64 { return 1 << w.now }
 
 // next chooses the width of a turn, which is the least while nothing is measured.
-func (w *width) next(measured bool) {
-	if !measured {
+func (w *width) next(measured bool, r room) {
+	if !measured || r.most == 0 {
 		w.now = 0
 		return
 	}
-	odds := uint64(2)
+	if w.best > r.most {
+		*w = width{best: r.most}
+	}
+	odds := r.often
 	if w.settled {
-		odds = seldom
+		odds = 8 * r.often
 	}
 	if w.now = w.best; rand.Uint64()%odds == 0 {
-		w.now = w.other()
+		w.now = w.other(r.most)
 	}
 }
 
-// other returns the width that is compared with the best one.
-func (w *width) other() int {
-	if w.best == widest || w.down && w.best > 0 {
+// other returns the width that is compared with the best one, which is at most so large.
+func (w *width) other(most int) int {
+	if w.best == most || w.down && w.best > 0 {
 		return w.best - 1
 	}
 	return w.best + 1
@@ -66,15 +79,18 @@ func (w *width) enter(flying int64) {
 }
 
 // note records what the device did in the turn that has ended.
-func (w *width) note(done Served) {
+func (w *width) note(done Served, r room) {
 	s := &w.sums[w.now]
 	s.turns, s.ios, s.took = s.turns+1, s.ios+float64(done.IOs), s.took+float64(done.Took)
-	other := w.other()
+	if w.best > r.most || r.most == 0 {
+		return
+	}
+	other := w.other(r.most)
 	less, more := w.sums[min(w.best, other)], w.sums[max(w.best, other)]
 	if min(less.turns, more.turns) < enoughTurns || min(less.ios, more.ios) < enoughServed {
 		return
 	}
-	together := more.took*less.ios <= slower*less.took*more.ios && more.flying*less.own >= fuller*less.flying*more.own
+	together := more.took*less.ios <= r.slower*less.took*more.ios && more.flying*less.own >= fuller*less.flying*more.own
 	switch {
 	case together == (other > w.best):
 		*w = width{best: other}
