@@ -181,7 +181,7 @@ func TestTurnsOfForgetAndPrune(t *testing.T) {
 			})
 		})
 		t.Log(n)
-		require.LessOrEqual(t, n, 60)
+		require.LessOrEqual(t, n, 62) // 57 to 61 in 50 runs: which of two answers comes first varies
 	})
 }
 
