@@ -111,7 +111,8 @@ func TestMeasuredGrants(t *testing.T) {
 }
 
 // TestMeasuredWidth: where others lose as much whether one operation or four are in flight, there are four, and the job
-// does more in the same time. Where each waits for the others, as much is in flight as without the comparison.
+// does more in the same time. Where each waits for the others, as much is in flight as without the comparison; where
+// they overlap, it errs in one run of twelve, and the job has two thirds. Others' p99 hardly changes.
 func TestMeasuredWidth(t *testing.T) {
 	slow(t)
 	t.Parallel()
@@ -126,14 +127,15 @@ func TestMeasuredWidth(t *testing.T) {
 		others      simLoad
 		bytes       int // of an operation of the job
 		least, most float64
+		late        float64 // others' p99, as a multiple of that without the comparison
 	}{
-		{"together", together, busy, 16 << 10, 2, 4},
-		{"together, and half as fast later", slowly, busy, 16 << 10, 1.2, 4},
-		{"queue", simQueue(), busy, 16 << 10, 0.8, 1.25},
-		{"overlap", simOverlap(), busy, 16 << 10, 0.5, 2},
-		{"free channels, paced", simFlash(), paced(1000, true, 4096), 64 << 10, 1.5, 2.5},
-		{"queue, paced", simQueue(), paced(1000, true, 4096), 64 << 10, 0.8, 1.25},
-		{"overlap, paced", simOverlap(), paced(1000, true, 4096), 64 << 10, 0.8, 2},
+		{"together", together, busy, 16 << 10, 2, 4, 1.25},
+		{"together, and half as fast later", slowly, busy, 16 << 10, 1.2, 4, 1.25},
+		{"queue", simQueue(), busy, 16 << 10, 0.8, 1.25, 1.25},
+		{"overlap", simOverlap(), busy, 16 << 10, 0.5, 2, 1.25},
+		{"free channels, paced", simFlash(), paced(1000, true, 4096), 64 << 10, 1.5, 2.5, 1.25},
+		{"queue, paced", simQueue(), paced(1000, true, 4096), 64 << 10, 0.8, 1.25, 1.4},
+		{"overlap, paced", simOverlap(), paced(1000, true, 4096), 64 << 10, 0.7, 2, 1.25},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -148,7 +150,8 @@ func TestMeasuredWidth(t *testing.T) {
 			assert.GreaterOrEqual(t, kept, 0.95-tolerance)
 			assert.GreaterOrEqual(t, more, c.least)
 			assert.LessOrEqual(t, more, c.most)
-			assert.LessOrEqual(t, wide.others[0].percentile(0.99), one.others[0].percentile(0.99)*3/2)
+			late := float64(wide.others[0].percentile(0.99)) / float64(one.others[0].percentile(0.99))
+			assert.LessOrEqual(t, late, c.late)
 		})
 	}
 }
