@@ -95,7 +95,21 @@ type Parallel struct {
 	Memory      int64 // bytes of the buffers for file data in flight; 0: what the workers need
 	// Processors that the run may keep busy on average; 0: sysinfo.AllowedCPUs, which reads several files of the kernel.
 	Processors float64
+	// Compute calls the work of a compressor, which returns soon after over reports true: see priority.Process. Nil: the
+	// work is called as it is.
+	Compute func(work func(over func() bool))
 }
+
+// compute calls the work of a compressor.
+func (p *Parallel) compute(work func(over func() bool)) {
+	if p.Compute == nil {
+		work(never)
+		return
+	}
+	p.Compute(work)
+}
+
+func never() bool { return false }
 
 // Range is a number that may change during a run: at the start, and its limits. With Most zero it stays as it is.
 type Range struct{ Start, Least, Most int }

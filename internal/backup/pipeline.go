@@ -208,7 +208,7 @@ func (p *pipeline) run(ctx context.Context) error {
 		group.Go(func() error { return p.deps.partial.publish(ctx, watched.Done(), p) })
 	}
 	group.Go(func() error {
-		tune.Follow(watched, p.tuner(), tunable{p})
+		tune.Follow(watched, p.tuner(), &tunable{flow: p})
 		return nil
 	})
 	if err := group.Wait(); err != nil {
@@ -239,7 +239,7 @@ func (p *pipeline) reader(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, r.Close()) }()
 	defer clock.Stop()
 	clock.Enter(report.WaitScan)
-	return receive(p.portions, &p.readers, func(b *read.Portion) error {
+	return receive(p.portions, &p.readers, never, func(b *read.Portion) error {
 		defer clock.Enter(report.WaitScan)
 		return r.Read(ctx, b)
 	})

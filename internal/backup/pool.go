@@ -9,7 +9,7 @@ import (
 
 // pool is the workers of one stage, whose number can change while they work.
 type pool struct {
-	start func()        // starts one worker, which calls receive; set before Resize
+	start func()        // starts one worker, which calls receive; set before Resize, and called by workers too
 	idle  tune.WaitTime // its workers, for want of work
 
 	mu      sync.Mutex
@@ -51,8 +51,8 @@ func (p *pool) leave() bool {
 }
 
 // receive calls do with work from a channel until the channel is closed, do fails, or the calling worker of p is
-// surplus.
-func receive[T any](from <-chan T, p *pool, do func(T) error) error {
+// surplus. Once over reports true, another worker takes its place.
+func receive[T any](from <-chan T, p *pool, over func() bool, do func(T) error) error {
 	for !p.leave() {
 		work, ok := next(from, p)
 		if !ok {
@@ -60,6 +60,10 @@ func receive[T any](from <-chan T, p *pool, do func(T) error) error {
 		}
 		if err := do(work); err != nil {
 			return err
+		}
+		if over() {
+			p.start()
+			return nil
 		}
 	}
 	return nil

@@ -17,15 +17,18 @@ type stage struct {
 	group   sync.WaitGroup
 	mu      sync.Mutex
 	present int
+	begun   int         // workers, in all
+	over    func() bool // see receive; nil: never
 }
 
 func newStage() *stage {
 	s := &stage{work: make(chan int)}
 	s.start = func() {
 		s.change(1)
+		over := s.newcomer()
 		s.group.Go(func() {
 			defer s.change(-1)
-			_ = receive(s.work, &s.pool, func(int) error {
+			_ = receive(s.work, &s.pool, over, func(int) error {
 				time.Sleep(time.Second)
 				return nil
 			})
@@ -38,6 +41,17 @@ func (s *stage) change(by int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.present += by
+}
+
+// newcomer counts a worker and returns what it is to ask.
+func (s *stage) newcomer() func() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begun++
+	if s.over == nil {
+		return never
+	}
+	return s.over
 }
 
 func (s *stage) feed(t *testing.T, n int) time.Duration {
@@ -98,6 +112,27 @@ func TestReceiveEndsAtTheFirstError(t *testing.T) {
 	work <- 1
 	work <- 2
 	broken := errors.New("broken")
-	require.ErrorIs(t, receive(work, &c, func(int) error { return broken }), broken)
+	require.ErrorIs(t, receive(work, &c, never, func(int) error { return broken }), broken)
 	require.Len(t, work, 1)
+}
+
+// TestAWorkerIsReplaced: what is over after its present item leaves its place to another one, also while the pool
+// shrinks, and no item is lost.
+func TestAWorkerIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage()
+		s.over = func() bool { return true }
+		s.Resize(3)
+		s.feed(t, 30)
+		synctest.Wait()
+		require.Equal(t, 3, s.present)
+		require.Equal(t, 30, s.begun, "3, and one after each item that has ended")
+		s.Resize(1)
+		s.feed(t, 10)
+		synctest.Wait()
+		require.Equal(t, 1, s.present)
+		close(s.work)
+		s.group.Wait()
+		require.Zero(t, s.present)
+	})
 }

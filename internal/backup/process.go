@@ -10,12 +10,17 @@ import (
 )
 
 // worker is one goroutine of the save stage: it stores pieces.
-func (p *pipeline) worker(ctx context.Context) error {
+func (p *pipeline) worker(ctx context.Context) (err error) {
+	p.par.compute(func(over func() bool) { err = p.store(ctx, over) })
+	return err
+}
+
+func (p *pipeline) store(ctx context.Context, over func() bool) error {
 	clock := p.deps.ledger.Worker("worker")
 	defer clock.Stop()
 	c := p.save.NewChunker(clock)
 	clock.Enter(report.WaitRead)
-	return receive(p.pieces, &p.workers, func(piece *read.Piece) error {
+	return receive(p.pieces, &p.workers, over, func(piece *read.Piece) error {
 		defer p.memory.Buffers.Put(piece.Buf)
 		if err := context.Cause(ctx); err != nil {
 			return err

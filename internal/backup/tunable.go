@@ -9,16 +9,28 @@ import (
 )
 
 // tunable is the part of a pipeline that the tuner measures and sets.
-type tunable struct{ flow *pipeline }
+type tunable struct {
+	flow *pipeline
+	used time.Duration // of processors, when Counters was called last
+	busy time.Duration // by then: the same, divided by how many the run might use
+}
 
-func (t tunable) Counters() tune.Counters {
+func (t *tunable) Counters() tune.Counters {
+	// A run that gets a part of a disk uses only a part of the processors, and may keep these busy.
+	used, usable := sysinfo.CPUTime(), min(t.flow.par.Processors, float64(sysinfo.UsableCPUs()))
+	t.busy += time.Duration(float64(used-t.used) / usable)
+	t.used = used
+	held := time.Duration(0)
+	for _, gate := range t.flow.deps.ledger.Snapshot().Gates {
+		held = max(held, gate.Held)
+	}
 	return tune.Counters{
 		Work: t.flow.work.Load(), Starved: t.flow.workers.idle.Time(), Blocked: t.flow.deps.session.Blocked(),
-		Busy: time.Duration(float64(sysinfo.CPUTime()) / t.flow.par.Processors),
+		Busy: t.busy, Held: held,
 	}
 }
 
-func (t tunable) Apply(s tune.Setting, seen tune.Sample) {
+func (t *tunable) Apply(s tune.Setting, seen tune.Sample) {
 	t.flow.readers.Resize(s.Readers)
 	t.flow.workers.Resize(s.Compressors)
 	t.flow.deps.session.Adjust(s.Uploads, s.Level)

@@ -318,6 +318,7 @@ func (a *app) fit(job *backup.Job) {
 		sources = nil // Sources is only the name of the stream
 	}
 	job.Fit(a.spec, options.Media{Source: a.devices.Medium(a.spec.IO().Medium, sources...), Target: a.place.Medium()})
+	job.Parallel.Compute = a.governor.Compute
 	a.place.Uploads = job.Session.Uploads
 }
 

@@ -207,6 +207,14 @@ func (g *Governor) Rotational(pass *iopolicy.Pass) bool {
 	return manager != nil && manager.Rotational(pass)
 }
 
+// Compute calls work as priority.Process.Compute does.
+func (g *Governor) Compute(work func(over func() bool)) {
+	g.mu.Lock()
+	process := g.process
+	g.mu.Unlock()
+	process.Compute(work)
+}
+
 // Flush passes a write that waits for the device of a path through its gate.
 func (g *Governor) Flush(path string, write func() error) error {
 	op := iopolicy.Op{Kind: iopolicy.Sync, Certain: true}

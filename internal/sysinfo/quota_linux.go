@@ -3,9 +3,22 @@ package sysinfo
 import (
 	"io/fs"
 	"path"
+	"runtime"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
+
+// UsableCPUs returns on how many processors the calling thread may run now; runtime.NumCPU is how many there were at
+// the start.
+func UsableCPUs() int {
+	var set unix.CPUSet
+	if unix.SchedGetaffinity(0, &set) != nil || set.Count() == 0 {
+		return runtime.NumCPU()
+	}
+	return set.Count()
+}
 
 // quota reads the quota of the control groups that this process is in.
 func quota() (limit float64, limited bool) { return quotaIn(host{}) }

@@ -5,12 +5,40 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
+
+// TestUsableFollowsTheThread: processors that a thread is kept off later do not count.
+func TestUsableFollowsTheThread(t *testing.T) {
+	done := make(chan [2]int)
+	go func() {
+		runtime.LockOSThread() // without an unlock: the thread ends with the goroutine
+		var one unix.CPUSet
+		all := UsableCPUs()
+		var set unix.CPUSet
+		if unix.SchedGetaffinity(0, &set) == nil {
+			for i := 0; one.Count() == 0; i++ {
+				if set.IsSet(i) {
+					one.Set(i)
+				}
+			}
+		}
+		if unix.SchedSetaffinity(0, &one) != nil {
+			close(done)
+			return
+		}
+		done <- [2]int{all, UsableCPUs()}
+	}()
+	got, ok := <-done
+	require.True(t, ok)
+	require.Equal(t, [2]int{runtime.NumCPU(), 1}, got)
+}
 
 func TestQuota(t *testing.T) {
 	const (

@@ -13,6 +13,8 @@ const (
 	windowBusy  = time.Second
 	windowMost  = 5 * time.Second
 	windowWork  = 64 << 20
+	// leastFree is the least part of a window in which I/O is taken to go on.
+	leastFree = 0.1
 )
 
 // Counters never decrease.
@@ -21,6 +23,7 @@ type Counters struct {
 	Starved time.Duration // of all compressors together
 	Blocked time.Duration
 	Busy    time.Duration // of the available processors, divided by their number
+	Held    time.Duration // a gate held back all I/O, so that only what was read before kept processors busy
 }
 
 // Pipeline is the system that a tuner controls. One goroutine calls its methods.
@@ -65,9 +68,12 @@ func (s *Sample) enough() bool {
 
 // since returns the sample of the time since earlier counters.
 func (c *Counters) since(before *Counters, took time.Duration, compressors int) Sample {
-	share := func(d time.Duration, of int) float64 { return min(max(d.Seconds()/(took.Seconds()*float64(of)), 0), 1) }
+	share := func(d time.Duration, of float64) float64 {
+		return min(max(float64(d)/(float64(took)*of), 0), 1)
+	}
+	all, free := float64(compressors), max(leastFree, 1-share(c.Held-before.Held, 1))
 	return Sample{
-		Elapsed: took, Work: float64(c.Work - before.Work), Starved: share(c.Starved-before.Starved, compressors),
-		Blocked: share(c.Blocked-before.Blocked, compressors), Busy: share(c.Busy-before.Busy, 1),
+		Elapsed: took, Work: float64(c.Work - before.Work), Starved: share(c.Starved-before.Starved, all),
+		Blocked: share(c.Blocked-before.Blocked, all), Busy: share(c.Busy-before.Busy, free),
 	}
 }

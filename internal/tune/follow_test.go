@@ -88,3 +88,24 @@ func TestNothingMayChange(t *testing.T) {
 	Follow(t.Context(), New(fixed, Bounds{fixed, fixed}), l)
 	require.Empty(t, l.applied)
 }
+
+// TestHeldBackIsNotIdle: processors that are busy whenever a gate lets I/O go on are the bottleneck.
+func TestHeldBackIsNotIdle(t *testing.T) {
+	for _, c := range []struct {
+		busy, held time.Duration
+		want       float64
+	}{
+		{900 * time.Millisecond, 0, 0.9},
+		{450 * time.Millisecond, 500 * time.Millisecond, 0.9},
+		{700 * time.Millisecond, 500 * time.Millisecond, 1}, // computed in gaps too
+		{0, time.Second, 0},
+		{20 * time.Millisecond, time.Second, 0.2}, // too little to say
+		{50 * time.Millisecond, 2 * time.Second, 0.5},
+	} {
+		before := Counters{Work: 5, Busy: time.Hour, Held: time.Minute}
+		now := Counters{Work: 105, Busy: before.Busy + c.busy, Held: before.Held + c.held}
+		seen := now.since(&before, time.Second, 2)
+		require.InDelta(t, c.want, seen.Busy, 1e-9, "%v busy, %v held", c.busy, c.held)
+		require.InDelta(t, 100, seen.Work, 0)
+	}
+}

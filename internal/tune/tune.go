@@ -27,7 +27,7 @@ type Sample struct {
 	Work float64
 	// Starved and Blocked are shares of the compressors' time, 0 to 1: waiting for input, and waiting for the target.
 	Starved, Blocked float64
-	// Busy is the used share of the available processor time, 0 to 1.
+	// Busy is the used share of the available processor time while I/O went on, 0 to 1.
 	Busy float64
 }
 

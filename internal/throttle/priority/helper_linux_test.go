@@ -29,7 +29,7 @@ const role = "TIDEMARK_PRIORITY_ROLE"
 
 func TestMain(m *testing.M) {
 	roles := map[string]func() int{"apply": playApply, "idle": playIdle, "run": playRun, "trap": playTrap,
-		"shell": playShell,
+		"shell": playShell, "compute": playCompute,
 		"reach": playReach, "leave": playLeave}
 	if play := roles[os.Getenv(role)]; play != nil {
 		os.Exit(play())

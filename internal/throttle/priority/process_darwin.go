@@ -33,6 +33,9 @@ func This(kernel bool) (*Process, error) { return process(os.Getpid(), true, ker
 // Other returns another process as it is now. The error wraps ErrNoProcess if there is none of that number.
 func Other(pid int) (*Process, error) { return process(pid, false, true) }
 
+// Compute calls work. On macOS the priority belongs to the process.
+func (p *Process) Compute(work func(over func() bool)) { work(func() bool { return false }) }
+
 func iopolicysys(command uintptr, param *iopolParam) error {
 	_, _, errno := unix.Syscall(sysIopolicysys, command, uintptr(unsafe.Pointer(param)), 0)
 	if errno != 0 {

@@ -28,6 +28,7 @@ type Process struct {
 	main  state         // of the main thread, and of those that came later, as found
 	found map[int]state // of each thread that was there
 	group *autogroup    // nil: none, or not ours alone
+	computing
 }
 
 // This returns this process. Call it once, at the start: its priority when it is first lowered is restored by a better
@@ -126,6 +127,7 @@ func (p *Process) Apply(policy iopolicy.Policy) (Applied, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out := Applied{Policy: policy}
+	p.set(policy)
 	if !p.known {
 		if !lowers(policy) {
 			_, err := p.describe(&out)
@@ -176,7 +178,11 @@ func (p *Process) pass(policy iopolicy.Policy, out *Applied) (changed bool, err 
 		if !ok {
 			found = p.main
 		}
-		moved, err := p.move(tid, p.target(found, policy), out)
+		notes := out
+		if p.tids[tid] {
+			notes = &Applied{} // it may not be allowed to leave idle scheduling, and ends
+		}
+		moved, err := p.move(tid, p.target(tid, found, policy), notes)
 		switch {
 		case errors.Is(err, unix.ESRCH): // it has ended
 		case err != nil:
@@ -187,14 +193,15 @@ func (p *Process) pass(policy iopolicy.Policy, out *Applied) (changed bool, err 
 	return changed, nil
 }
 
-// target returns the state that a policy gives to a thread found in some state.
-func (p *Process) target(found state, policy iopolicy.Policy) state {
+// target returns the state that a policy gives to a thread found in some state. Under Throttle the threads that compute
+// have idle scheduling, or all, where they may leave it and none is known to compute.
+func (p *Process) target(tid int, found state, policy iopolicy.Policy) state {
 	switch policy {
 	case iopolicy.Utility:
 		return found.lowered(niceUtility, bestEffort(lowestLevel))
 	case iopolicy.Throttle:
 		lowered := found.lowered(niceThrottle, bestEffort(lowestLevel))
-		if p.idle {
+		if p.tids[tid] || p.idle && len(p.tids) == 0 {
 			lowered = lowered.idle()
 		}
 		return lowered

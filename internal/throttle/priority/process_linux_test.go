@@ -181,17 +181,17 @@ func TestLoweringIsMonotone(t *testing.T) {
 			s.io = ioprio(class<<classShift | r.IntN(8))
 		}
 		p := &Process{}
-		u, th := p.target(s, iopolicy.Utility), p.target(s, iopolicy.Throttle)
+		u, th := p.target(1, s, iopolicy.Utility), p.target(1, s, iopolicy.Throttle)
 		for _, pair := range [][2]state{{s, u}, {u, th}} {
 			better, worse := pair[0], pair[1]
 			require.GreaterOrEqual(t, worse.nice, better.nice, "%v %v", better, worse)
 			require.GreaterOrEqual(t, worse.io.rank(worse.nice), better.io.rank(better.nice), "%v %v", better, worse)
 			require.Equal(t, better.sched&unix.SCHED_RESET_ON_FORK, worse.sched&unix.SCHED_RESET_ON_FORK)
 		}
-		require.Equal(t, th, p.target(u, iopolicy.Throttle), "as from the start")
-		require.Equal(t, th, p.target(th, iopolicy.Utility), "never up")
+		require.Equal(t, th, p.target(1, u, iopolicy.Throttle), "as from the start")
+		require.Equal(t, th, p.target(1, th, iopolicy.Utility), "never up")
 		for _, none := range []iopolicy.Policy{iopolicy.Important, iopolicy.Standard, iopolicy.Passive} {
-			require.Equal(t, s, p.target(s, none))
+			require.Equal(t, s, p.target(1, s, none))
 		}
 	}
 }

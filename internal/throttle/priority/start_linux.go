@@ -50,7 +50,7 @@ func lowerThread(policy iopolicy.Policy, out *Applied) error {
 		return fmt.Errorf("find out own priority: %w", err)
 	}
 	p := &Process{pid: os.Getpid(), own: true}
-	if _, err := p.move(tid, p.target(found, policy), out); err != nil {
+	if _, err := p.move(tid, p.target(tid, found, policy), out); err != nil {
 		return fmt.Errorf("lower own priority: %w", err)
 	}
 	now, err := readState(tid)

@@ -1,0 +1,95 @@
+package priority
+
+import (
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+)
+
+// computing is the threads that Compute has taken. The process' mu guards policy and tids.
+type computing struct {
+	policy  iopolicy.Policy
+	tids    map[int]bool
+	changes atomic.Uint64 // of the policy
+}
+
+// set records the policy that is about to be applied.
+func (c *computing) set(policy iopolicy.Policy) {
+	if policy != c.policy {
+		c.policy = policy
+		c.changes.Add(1)
+	}
+}
+
+// Compute calls work, which computes and seldom waits. Under Throttle it is on a thread of its own, with idle
+// scheduling, while the other threads have batch scheduling. So a thread that a disk has answered runs at once in its
+// place. Among threads of one kind it would wait for the scheduler's next tick. docs/adr/0009 has the figures.
+//
+// work returns soon after over reports true: the policy has changed. The thread ends with it, since it may not be
+// allowed to leave idle scheduling.
+func (p *Process) Compute(work func(over func() bool)) {
+	if p == nil {
+		work(func() bool { return false })
+		return
+	}
+	begun := p.changes.Load()
+	over := func() bool { return p.changes.Load() != begun }
+	if !p.idles() {
+		work(over)
+		return
+	}
+	onOwnThread(func() {
+		tid := unix.Gettid()
+		if p.take(tid) {
+			defer p.leave(tid)
+		}
+		work(over)
+	})
+}
+
+// idles reports whether threads that compute have idle scheduling.
+func (p *Process) idles() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.known && p.policy == iopolicy.Throttle
+}
+
+// take gives a thread idle scheduling, and reports whether it has that now.
+func (p *Process) take(tid int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.policy != iopolicy.Throttle {
+		return false
+	}
+	before, err := readState(tid)
+	if err != nil || setSched(tid, before.idle().sched) != nil {
+		return false
+	}
+	if p.tids == nil {
+		p.tids = map[int]bool{}
+	}
+	p.tids[tid] = true
+	if len(p.tids) == 1 {
+		p.share()
+	}
+	return true
+}
+
+// leave forgets a thread, which is about to end.
+func (p *Process) leave(tid int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.tids, tid)
+	if len(p.tids) == 0 {
+		p.share()
+	}
+}
+
+// share gives the other threads their scheduling, once the first thread computes and after the last. p.mu is held.
+func (p *Process) share() {
+	if p.idle { // else they have batch scheduling in any case
+		_ = untilQuiet(func() (bool, error) { return p.pass(p.policy, &Applied{}) })
+	}
+}
