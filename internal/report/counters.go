@@ -189,7 +189,7 @@ type PoolSizes struct {
 	Speed       *float64 `json:"bytes_per_second,omitempty"` // throughput, plus 32 KiB per object
 	Starved     *float64 `json:"starved,omitempty"`          // ratio: compressors without data
 	Blocked     *float64 `json:"blocked,omitempty"`          // ratio: compressors blocked by the target
-	Busy        *float64 `json:"busy,omitempty"`             // ratio: processor use while I/O went on
+	Busy        *float64 `json:"busy,omitempty"`             // ratio: processor use outside gaps
 }
 
 // mostSizes bounds the memory for a run of several days.

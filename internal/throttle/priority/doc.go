@@ -6,8 +6,8 @@
 //	utility    nice 5,  SCHED_BATCH, I/O best-effort level 7   nice 5                nice 5, I/O policy utility
 //	throttle   nice 10, SCHED_IDLE, I/O best-effort level 7    nice 10               background, I/O policy throttle
 //
-// Where SCHED_IDLE could not be left again, and for other programs, throttle is SCHED_BATCH. While threads compute for a
-// backup, they alone are SCHED_IDLE: see Process.Compute.
+// Where SCHED_IDLE could not be left again, and for other programs, throttle is SCHED_BATCH. While threads compute for
+// a backup, they alone are SCHED_IDLE: see Process.Compute.
 //
 // On macOS the I/O policy of the kernel is passive, under which it never sleeps, unless it is to carry the policy out.
 // The macOS half was written from the kernel's sources and is tested with stand-ins; it has never been run.
