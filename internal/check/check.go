@@ -18,7 +18,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -44,14 +43,13 @@ const passes = 3
 
 // Options configure a check. The zero value checks the structure of all snapshots.
 type Options struct {
-	ReadData  bool        // also read the data of packs; without it, only of marked packs that snapshots rely on
-	Subset    Subset      // the packs whose data is read
-	Snapshots []format.ID // only these; empty: all
-	Proofs    string      // folder of the record of verified packs; empty: none is kept
-	Parallel  int         // packs and directories processed together; 0: 4
-	Record    string      // mark damaged packs, in the name of this machine; empty: write nothing
-	Scratch   string      // folder for the temporary index, about 110 bytes for each blob; empty, or full: the system's
-	Lagging   bool        // the target may list files late, so that a running prune could be missed: no mark is removed
+	ReadData bool   // also read the data of packs; without it, only of marked packs that snapshots rely on
+	Subset   Subset // the packs whose data is read
+	Proofs   string // folder of the record of verified packs; empty: none is kept
+	Parallel int    // packs and directories processed together; 0: 4
+	Record   string // mark damaged packs, in the name of this machine; empty: write nothing
+	Scratch  string // folder for the temporary index, about 110 bytes for each blob; empty, or full: the system's
+	Lagging  bool   // the target may list files late, so that a running prune could be missed: no mark is removed
 }
 
 // Run checks a repository and counts its progress in l, where each object is a stored file or a directory. An error
@@ -104,7 +102,6 @@ type checker struct {
 
 	index  *blobindex.Temporary // of blobs, filled from the segments and packs on the target
 	frames *repo.Recent[treecache.Key, openFrame]
-	dirs   atomic.Uint64 // that snapshots need
 
 	mu     sync.Mutex
 	others map[format.ID]bool // packs with what snapshots need of damaged packs
@@ -204,7 +201,7 @@ func (c *checker) pass(ctx context.Context, r *repo.Repository, last bool) (agai
 	if err := c.retract(ctx); err != nil {
 		return false, err
 	}
-	c.found.Unneeded(len(c.opt.Snapshots) == 0 && !c.found.Has(Snapshot))
+	c.found.Unneeded(!c.found.Has(Snapshot))
 	c.remember()
 	return false, c.record(ctx)
 }

@@ -5,8 +5,6 @@ import "errors"
 var (
 	// ErrSubset: the text does not name a part of a repository.
 	ErrSubset = errors.New("write a share (5%), a fixed part (3/10) or an amount (500M)")
-	// ErrSnapshot: a requested snapshot does not exist.
-	ErrSnapshot = errors.New("no such snapshot; 'tidemark snapshots' lists those there are")
 	// ErrUnsteady: packs seem damaged in each pass of a check, others each time, and are intact at a second look.
 	ErrUnsteady = errors.New("what is read from the repository changes on the way, so that it cannot be checked; for a " +
 		"share, add --smb-sign required, or look for a cable, a switch or memory that fails, and check again")

@@ -73,7 +73,7 @@ func idOf(info store.Info) format.ID {
 	return id
 }
 
-// checkSnapshots reads all snapshots and selects those to follow.
+// checkSnapshots reads all snapshots. Those that can be read are followed.
 func (c *checker) checkSnapshots(ctx context.Context) error {
 	var lost misplaced
 	all, err := c.r.Snapshots(store.ReportMisplaced(repo.FromTarget(ctx), lost.add))
@@ -84,26 +84,13 @@ func (c *checker) checkSnapshots(ctx context.Context) error {
 	c.listed = all
 	c.found.Expect(uint64(len(all)), 0)
 	c.found.Count(func(r *Result) { r.Snapshots = uint64(len(all)) })
-	wanted := make(map[format.ID]bool, len(c.opt.Snapshots))
-	for _, id := range c.opt.Snapshots {
-		wanted[id] = true
-	}
 	for _, s := range all {
-		chosen := len(c.opt.Snapshots) == 0 || wanted[s.ID]
-		delete(wanted, s.ID)
-		switch {
-		case s.Err != nil:
+		if s.Err != nil {
 			c.found.Add(Snapshot, s.ID, "snapshot "+s.ID.String(), s.Err)
 			continue
-		case chosen:
-			c.snapshots = append(c.snapshots, s)
 		}
+		c.snapshots = append(c.snapshots, s)
 		c.found.Whole()
-	}
-	for _, id := range c.opt.Snapshots {
-		if wanted[id] {
-			return fmt.Errorf("snapshot %s: %w", id.Short(), ErrSnapshot)
-		}
 	}
 	return nil
 }

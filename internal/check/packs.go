@@ -89,7 +89,6 @@ func (c *checker) checkIndex(ctx context.Context) error {
 		}
 	}
 	c.segments = slices.DeleteFunc(standing.Counting, func(i object.Info) bool { return standing.Bad[i.ID] != nil })
-	c.found.Count(func(r *Result) { r.Segments = uint64(len(c.segments)) })
 	return c.eachSegment(ctx, func(info object.Info, seg *index.Segment, err error) error {
 		if err != nil { // the first round could read it
 			c.found.Add(Index, info.ID, "index segment "+info.ID.String(), err)
@@ -119,12 +118,10 @@ func unlessFatal(ctx context.Context, visit object.VisitSegment) object.VisitSeg
 
 // checkSegment compares the packs of one segment with the target.
 func (c *checker) checkSegment(ctx context.Context, seg *index.Segment) error {
-	blobs := uint64(0)
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(c.opt.Parallel)
 	for i := range seg.Packs {
 		p := &seg.Packs[i]
-		blobs += uint64(p.Table.Blobs())
 		file, rank := c.packs.find(p.ID), named
 		if c.marked[p.ID] { // a blob that is also in another pack counts there
 			rank = marked
@@ -149,7 +146,6 @@ func (c *checker) checkSegment(ctx context.Context, seg *index.Segment) error {
 		}
 		c.start(ctx, g, func(ctx context.Context) error { return c.checkTable(ctx, p) })
 	}
-	c.found.Count(func(r *Result) { r.Blobs += blobs })
 	return c.wait(g)
 }
 

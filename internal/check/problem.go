@@ -59,10 +59,8 @@ type Result struct {
 	More     uint64    // problems that are not listed; an object may count several times
 	Notes    []string  // facts for the user that are no damage
 
-	Snapshots, Segments, Packs uint64 // that were checked
-	Trees                      uint64 // different directories
-	Blobs                      uint64 // Run: named by the index; a blob stored twice counts twice
-	PacksRead, BytesRead       uint64 // data read back
+	Snapshots, Packs     uint64 // that were checked
+	PacksRead, BytesRead uint64 // data read back
 
 	Proven proofs.Summary // the record after this check; zero without ReadData, or if no record is kept
 }

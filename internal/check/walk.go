@@ -24,7 +24,6 @@ func (c *checker) follow(ctx context.Context) error {
 		Visitor: func() reach.Visitor { return &visitor{c, c.keys.Hasher()} },
 	}
 	err := closure.Run(ctx, roots)
-	c.found.Count(func(r *Result) { r.Trees = c.dirs.Load() })
 	if err == nil && c.strays > 0 {
 		c.reportStrays()
 	}
@@ -70,10 +69,7 @@ type visitor struct {
 	hasher *seal.Hasher
 }
 
-func (v *visitor) Queued(dirs int) {
-	v.dirs.Add(uint64(dirs))
-	v.found.Expect(uint64(dirs), 0)
-}
+func (v *visitor) Queued(dirs int) { v.found.Expect(uint64(dirs), 0) }
 
 func (v *visitor) Intact() { v.found.Whole() }
 

@@ -79,8 +79,6 @@ func (c *checker) startNames(ctx context.Context, g *errgroup.Group, kind store.
 		switch kind {
 		case store.Snapshot:
 			r.Snapshots = n
-		case store.Index:
-			r.Segments = n
 		case store.Pack:
 			r.Packs, r.PacksRead = n, n
 		}

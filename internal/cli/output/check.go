@@ -68,12 +68,11 @@ func newFinding(p *check.Problem) *Finding {
 type Check struct {
 	Ledger      *report.Ledger `json:"-"`
 	Result      *check.Result  `json:"-"`
-	Halfway     bool           `json:"-"`                    // it failed or was interrupted
-	Full        bool           `json:"-"`                    // as of Backup
-	NumErrors   uint64         `json:"num_errors"`           // problems, each an `error`
-	BrokenPacks []string       `json:"broken_packs"`         // list
-	RepairIndex bool           `json:"suggest_repair_index"` // true if that would help
-	Prune       bool           `json:"suggest_prune"`
+	Halfway     bool           `json:"-"`                          // it failed or was interrupted
+	Full        bool           `json:"-"`                          // as of Backup
+	NumErrors   uint64         `json:"num_errors"`                 // problems, each an `error`
+	BrokenPacks []string       `json:"broken_packs"`               // list
+	RepairIndex bool           `json:"suggest_repair_index"`       // true if that would help
 	Unproven    *uint64        `json:"packs_unverified,omitempty"` // packs never read back by a check on this machine
 	Since       time.Time      `json:"verified_since,omitzero"`    // all others were, at this time or later
 	event.Ending

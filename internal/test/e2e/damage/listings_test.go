@@ -91,16 +91,16 @@ func everyWork(t *testing.T) map[string]work {
 			return fmt.Sprintf("%d %v %v %v", res.Snapshots, res.Before, res.Deleted, res.Repacked), nil
 		},
 		"check": inRepository(func(r *repo.Repository) (string, error) {
-			found, err := check.Run(ctx, r, check.Options{ReadData: true, Scratch: t.TempDir()},
-				report.NewJob(report.Check, time.Now))
+			l := report.NewJob(report.Check, time.Now)
+			found, err := check.Run(ctx, r, check.Options{ReadData: true, Scratch: t.TempDir()}, l)
 			if err != nil {
 				return "", err
 			}
 			if !found.OK() {
 				return "", fmt.Errorf("it finds %v", found.Problems[0].Err)
 			}
-			return fmt.Sprintf("%d %d %d %d %d %d", found.Snapshots, found.Segments, found.Packs, found.Trees, found.Blobs,
-				found.PacksRead), nil
+			verified := l.Snapshot().Objects.Verified // segments and trees among them
+			return fmt.Sprintf("%d %d %d %d", found.Snapshots, found.Packs, found.PacksRead, verified), nil
 		}),
 		"restore": func(p *kit.Pruned) (string, error) {
 			dst, err := os.MkdirTemp(p.Dir, "out")
