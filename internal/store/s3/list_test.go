@@ -86,7 +86,7 @@ func listedIn(t *testing.T, f *s3test.Fake, kind store.Kind, keys []string) (tur
 	f.Fill(keys...)
 	st := onFake(t, f)
 	defer st.Close()
-	before := st.Requests().List.Load()
+	f.Served()
 	f.Turns()
 	found := make([]string, 0, len(keys))
 	for info, err := range st.List(t.Context(), kind) {
@@ -96,7 +96,7 @@ func listedIn(t *testing.T, f *s3test.Fake, kind store.Kind, keys []string) (tur
 	slices.Sort(found)
 	slices.Sort(keys)
 	require.Equal(t, keys, found)
-	return f.Turns(), st.Requests().List.Load() - before
+	return f.Turns(), f.Served()[0]
 }
 
 // hashes returns n keys of a kind, whose IDs have length digits.

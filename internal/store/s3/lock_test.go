@@ -46,8 +46,14 @@ func TestEverythingButLeasesAndMarksIsLocked(t *testing.T) {
 	server := s3test.StartLocked(t)
 	client := server.Client()
 	for _, mode := range []string{"governance", "compliance"} {
-		st := locked(t, server, mode, s3.Lock{Mode: mode, Term: time.Hour})
-		before := st.Requests().Total()
+		var requests s3.Requests
+		st, err := s3.Create(t.Context(), s3.Target{Endpoint: server.Addr, Bucket: s3test.Bucket, Prefix: mode},
+			s3.Options{Keys: keys(), CA: server.CA, Bucket: s3.Bucket{Lock: s3.Lock{Mode: mode, Term: time.Hour}},
+				Requests: &requests})
+		require.NoError(t, err)
+		defer st.Close()
+		put, get, remove := requests.Charged()
+		before := put + get + remove
 		names := fill(t, st)
 		for _, name := range names {
 			key := mode + "/" + name.Path()
@@ -66,7 +72,8 @@ func TestEverythingButLeasesAndMarksIsLocked(t *testing.T) {
 			require.Equal(t, minio.AccessDenied, minio.ToErrorResponse(removed).Code, "%s", name)
 
 		}
-		require.EqualValues(t, len(names), st.Requests().Total()-before, "one request for each file")
+		put, get, remove = requests.Charged()
+		require.EqualValues(t, len(names), put+get+remove-before, "one request for each file")
 	}
 }
 

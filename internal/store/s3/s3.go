@@ -135,12 +135,6 @@ func (s *Store) Close() error {
 // Location returns the address, without secrets.
 func (s *Store) Location() string { return s.target.String() }
 
-// Target returns the address in its parts.
-func (s *Store) Target() Target { return s.target }
-
-// Requests returns the counters of the requests.
-func (s *Store) Requests() *Requests { return s.wire.requests }
-
 // VerifiesPut returns true: the server compares the SHA-256 of each file with what it got, before it stores the file.
 func (s *Store) VerifiesPut() bool { return true }
 

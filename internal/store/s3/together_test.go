@@ -74,11 +74,11 @@ func TestSeveralFoldersAreListedTogether(t *testing.T) {
 			listsTogether(t, st, store.Lease, store.Mark)
 			listsTogether(t, st, store.Pack)
 			listsTogether(t, retry.Wrap(st, retry.DefaultPolicy()), store.Index, store.Mark, store.Pack)
-			before := st.Requests().List.Load()
+			f.Served()
 			if page == 1000 {
 				for range store.Together(st)(t.Context(), store.Index, store.Mark, store.Pack) {
 				}
-				require.EqualValues(t, 2, st.Requests().List.Load()-before, "one for the packs of trees")
+				require.Equal(t, [3]uint64{2, 0, 0}, f.Served(), "one for the packs of trees")
 			}
 			for _, err := range store.Together(st)(t.Context(), store.Config, store.Index) {
 				require.ErrorIs(t, err, store.ErrName)
@@ -101,13 +101,13 @@ func TestConfigAndKeyTakeOneRequest(t *testing.T) {
 	for _, name := range []store.Name{{Kind: store.Config}, {Kind: store.Key, ID: "ab"}} {
 		for _, text := range []string{"one", "another"} {
 			require.NoError(t, st.Put(t.Context(), name, []byte(text)))
-			before := st.Requests().Total()
+			f.Served()
 			data, err := object.ReadFile(t.Context(), st, name, -1)
 			require.NoError(t, err)
 			require.Equal(t, text, string(data))
-			require.Equal(t, before+1, st.Requests().Total())
+			require.Equal(t, [3]uint64{0, 1, 0}, f.Served())
 			require.NoError(t, st.Get(t.Context(), name, 0, data))
-			require.Equal(t, before+2, st.Requests().Total(), "it is kept for one Get")
+			require.Equal(t, [3]uint64{0, 1, 0}, f.Served(), "it is kept for one Get")
 		}
 		_, err := st.Stat(t.Context(), name)
 		require.NoError(t, err)

@@ -18,11 +18,6 @@ import (
 // Requests counts the requests of a Store by what servers charge for.
 type Requests struct{ Put, Get, Head, List, Delete, Other atomic.Uint64 }
 
-// Total returns the number of requests of any kind.
-func (r *Requests) Total() uint64 {
-	return r.Put.Load() + r.Get.Load() + r.Head.Load() + r.List.Load() + r.Delete.Load() + r.Other.Load()
-}
-
 // Charged returns the requests so far in the classes of price lists: PUT, LIST and all others; GET and HEAD; DELETE.
 func (r *Requests) Charged() (put, get, remove uint64) {
 	return r.Put.Load() + r.List.Load() + r.Other.Load(), r.Get.Load() + r.Head.Load(), r.Delete.Load()

@@ -74,7 +74,7 @@ func (s *Store) explainDial(ctx context.Context, err error) error {
 	}
 	var r *refusal
 	if !errors.As(err, &r) {
-		return s.away("cannot be reached", err)
+		return s.away(err)
 	}
 	said := func(text string) bool { return strings.Contains(r.said, text) }
 	try := "'ssh " + s.login() + "'"
@@ -110,7 +110,7 @@ func (s *Store) explainDial(ctx context.Context, err error) error {
 	case said("subsystem request failed"):
 		p.What, p.Do = host+" has no SFTP", "add 'Subsystem sftp internal-sftp' to its sshd_config, "+goOn
 	default:
-		return s.away("cannot be reached", err)
+		return s.away(err)
 	}
 	return p
 }
@@ -149,8 +149,8 @@ func (s *Store) login() string {
 }
 
 // away is that a server does not answer.
-func (s *Store) away(what string, err error) error {
-	return s.temporary(&store.Problem{What: s.target.Host + " " + what, Cause: err,
+func (s *Store) away(err error) error {
+	return s.temporary(&store.Problem{What: s.target.Host + " cannot be reached", Cause: err,
 		Do: s.advice("see that it is up and 'ssh "+s.login()+"' works", "see that it is up"), Kinds: []error{store.ErrGone}})
 }
 

@@ -447,7 +447,7 @@ func TestFolderOfSnapshotsIsMissing(t *testing.T) {
 	st := create(t, target(s, ""), smb.Options{})
 	require.NoError(t, st.Put(t.Context(), store.Name{Kind: store.Config}, []byte("config")))
 	require.NoError(t, st.Put(t.Context(), snapshot(1), []byte("x")))
-	folder := filepath.Join(s.Folder, filepath.FromSlash(st.Target().Path), store.Snapshot.Folder())
+	folder := filepath.Join(s.Folder, store.Snapshot.Folder())
 	list := func(kind store.Kind) (n int, err error) {
 		for _, err := range st.List(t.Context(), kind) {
 			if err != nil {
@@ -477,9 +477,8 @@ func TestAnotherRepositoryIsNoAnswer(t *testing.T) {
 	require.NoError(t, st.Put(t.Context(), snapshot(1), []byte("x")))
 	_, err := st.Stat(t.Context(), snapshot(2))
 	require.ErrorIs(t, err, store.ErrNotExist)
-	root := filepath.Join(s.Folder, filepath.FromSlash(st.Target().Path))
-	require.NoError(t, os.Remove(filepath.Join(root, snapshot(1).Path())))
-	require.NoError(t, os.WriteFile(filepath.Join(root, "config"), []byte("another"), 0o600))
+	require.NoError(t, os.Remove(filepath.Join(s.Folder, snapshot(1).Path())))
+	require.NoError(t, os.WriteFile(filepath.Join(s.Folder, "config"), []byte("another"), 0o600))
 	_, err = st.Stat(t.Context(), snapshot(1))
 	require.ErrorIs(t, err, store.ErrGone)
 	require.NotErrorIs(t, err, store.ErrNotExist)

@@ -153,9 +153,8 @@ func newStore(ctx context.Context, t Target, o Options) (*Store, error) {
 	}
 	l := session.Login{
 		Host: t.Host, Port: t.Port, Share: t.Share, User: t.User, Domain: t.Domain, Password: secret.Password,
-		Tickets: secret.Tickets, Protection: o.Protection, Inflight: o.Parallel.Inflight, Patience: o.Patience.Request,
-		Idle: o.Patience.Idle,
-		TCP:  o.TCP, Known: o.Known,
+		Tickets: secret.Tickets, Protection: o.Protection, Patience: o.Patience.Request, Idle: o.Patience.Idle,
+		TCP: o.TCP, Known: o.Known,
 	}
 	if secret.User != "" {
 		l.User = secret.User
@@ -221,9 +220,6 @@ func (s *Store) RepeatsItself() bool { return true }
 
 // Location returns the address, without secrets.
 func (s *Store) Location() string { return s.target.String() }
-
-// Target returns the address in its parts.
-func (s *Store) Target() Target { return s.target }
 
 // Get opens, reads and closes the file. The pieces of a long range are read concurrently.
 func (s *Store) Get(ctx context.Context, name store.Name, off int64, p []byte) error {

@@ -83,9 +83,10 @@ func TestPruneExtendsTheLocksOfWhatStays(t *testing.T) {
 		value, ok := map[string]string{"AWS_ACCESS_KEY_ID": s3test.ID, "AWS_SECRET_ACCESS_KEY": s3test.Secret}[name]
 		return value, ok
 	}}
+	var requests s3.Requests
 	open := func(l s3.Lock) *s3.Store {
 		remote, err := s3.Create(t.Context(), s3.Target{Endpoint: server.Addr, Bucket: s3test.Bucket, Prefix: "p"},
-			s3.Options{Keys: keys, CA: server.CA, Bucket: s3.Bucket{Lock: l}})
+			s3.Options{Keys: keys, CA: server.CA, Bucket: s3.Bucket{Lock: l}, Requests: &requests})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, remote.Close()) })
 		return remote
@@ -132,11 +133,11 @@ func TestPruneExtendsTheLocksOfWhatStays(t *testing.T) {
 	require.Equal(t, 2, later)
 
 	through.after.Store(1000)
-	was := of(remote.Requests())
+	was := of(&requests)
 	n, until, err = extend(until, false)
 	require.NoError(t, err)
 	require.EqualValues(t, len(first), n)
-	require.EqualValues(t, n, of(remote.Requests()).since(was).put, "one request for each")
+	require.EqualValues(t, n, of(&requests).since(was).put, "one request for each")
 	for key, end := range ends(t, client) {
 		require.WithinDuration(t, before.Add(term), end, 5*time.Second, key)
 		require.True(t, end.After(first[key]), key)

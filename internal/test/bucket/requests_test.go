@@ -46,20 +46,22 @@ func (c counts) total() uint64 { return c.put + c.get + c.head + c.list + c.remo
 // bench is an engine over a fake server that counts.
 type bench struct {
 	*kit.Engine
-	remote *s3.Store
-	fake   *s3test.Fake
-	tree   format.ID // of the last backup
+	remote   *s3.Store
+	requests s3.Requests
+	fake     *s3test.Fake
+	tree     format.ID // of the last backup
 }
 
 func newBench(t *testing.T) *bench {
 	fake := s3test.NewFake(t)
 	fake.Page = 1000
 	keys := s3.Keys{Env: func(string) (string, bool) { return "x", true }}
+	b := &bench{fake: fake}
 	remote, err := s3.Create(t.Context(), s3.Target{Endpoint: fake.Addr, Bucket: s3test.Bucket, Prefix: "p"},
-		s3.Options{Keys: keys, Plain: true})
+		s3.Options{Keys: keys, Plain: true, Requests: &b.requests})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, remote.Close()) })
-	b := &bench{remote: remote, fake: fake}
+	b.remote = remote
 	b.Engine = kit.NewEngine(t, meter.Wrap(remote, new(meter.Counters).Observe))
 	machine := repo.Secret{Method: keyfile.KeyFile, Value: make([]byte, 32)}
 	require.NoError(t, b.With(func(r *repo.Repository) error { // so there are two keys, as there are with a recovery key
@@ -93,14 +95,14 @@ func (b *bench) unchanged(job backup.Job) {
 // count returns the requests of a backup, and how many of them followed one another.
 func (b *bench) count(job backup.Job) (counts, int) {
 	b.T.Helper()
-	was := of(b.remote.Requests())
+	was := of(&b.requests)
 	b.fake.Turns()
 	b.fake.Delay = 20 * time.Millisecond
 	out, _, err := b.Backup(job)
 	b.fake.Delay = 0
 	require.NoError(b.T, err)
 	b.tree = out.Snapshot.Tree
-	c, turns := of(b.remote.Requests()).since(was), b.fake.Turns()
+	c, turns := of(&b.requests).since(was), b.fake.Turns()
 	require.NoError(b.T, b.With(func(r *repo.Repository) error {
 		b.Open.KnownSlot = r.SlotID() // as the command line remembers it
 		return nil
@@ -189,12 +191,12 @@ func TestRequestsOfAPrune(t *testing.T) {
 		_, _, err = forget.Drop(t.Context(), r, all[:1])
 		return err
 	}))
-	was := of(b.remote.Requests())
+	was := of(&b.requests)
 	require.NoError(t, b.With(func(r *repo.Repository) error {
 		_, err := prune.Run(t.Context(), r, prune.Options{})
 		return err
 	}))
-	c, removed := of(b.remote.Requests()).since(was), before-b.stored(store.Pack)
+	c, removed := of(&b.requests).since(was), before-b.stored(store.Pack)
 	t.Logf("%+v, %d packs removed", c, removed)
 	require.Greater(t, removed, uint64(20))
 	require.GreaterOrEqual(t, c.remove, removed)

@@ -12,7 +12,6 @@ type Link struct {
 	Cipher  string // as negotiated, such as "AES-128-GCM"; "": none. It is used only if Encrypted.
 	// Encrypted and Signed are about the last request that was sent.
 	Encrypted, Signed bool
-	Demanded          bool // the server demands that requests are signed
 	Guest             bool // the session is that of a guest
 }
 
@@ -25,7 +24,6 @@ const (
 
 const (
 	flagSigned     = 8 // of a header
-	mustSign       = 2 // of a server's security mode
 	aes128CCM      = 1
 	aes128GCM      = 2
 	flagsOffset    = 16
@@ -34,8 +32,8 @@ const (
 
 // link collects that from the frames.
 type link struct {
-	dialect, cipher, mode, sent atomic.Uint32
-	guest                       atomic.Bool
+	dialect, cipher, sent atomic.Uint32
+	guest                 atomic.Bool
 }
 
 // leaves records how a request is sent.
@@ -53,7 +51,6 @@ func (l *link) leaves(p []byte) {
 // agreed reads the answer to a negotiation.
 func (l *link) agreed(p []byte) {
 	body := p[headerSize:]
-	l.mode.Store(uint32(body[2]))
 	l.dialect.Store(uint32(binary.LittleEndian.Uint16(body[4:])))
 	l.cipher.Store(uint32(cipherOf(p)))
 }
@@ -63,7 +60,7 @@ func (s *Session) Link() Link {
 	l := &s.wire.link
 	out := Link{
 		Encrypted: l.sent.Load() == sentEncrypted, Signed: l.sent.Load() == sentSigned,
-		Demanded: l.mode.Load()&mustSign != 0, Guest: l.guest.Load(),
+		Guest: l.guest.Load(),
 	}
 	out.Dialect = dialectName(l.dialect.Load())
 	if c := l.cipher.Load(); c != 0 {

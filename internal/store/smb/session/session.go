@@ -44,8 +44,6 @@ type Login struct {
 	User, Domain, Password string
 	Tickets                *Tickets // log on by Kerberos instead of the password; User may be ""
 	Protection             Protection
-	// Inflight is how many requests of up to Piece bytes are in flight on one file.
-	Inflight int
 	// Patience is the timeout for an answer without a byte moving; one request may take ten times that.
 	Patience time.Duration
 	Idle     time.Duration // before an Echo

@@ -18,7 +18,7 @@ func TestBuffersOfTheConnection(t *testing.T) {
 	server := smbtest.Start(t, smbtest.Config{})
 	login := Login{Host: server.Host, Port: server.Port, Share: smbtest.Share, User: server.User,
 		Password: smbtest.Password,
-		Inflight: 2, Patience: 10 * time.Second, Idle: time.Minute}
+		Patience: 10 * time.Second, Idle: time.Minute}
 	usual := sizes(t, login)
 	for _, size := range []int{16 << 10, 63 << 10, 100 << 10} {
 		login.TCP = TCP{Window: size, Reduced: func(int) { t.Errorf("%d bytes were not granted", size) }}
