@@ -17,7 +17,6 @@ import (
 type Query struct {
 	Patterns     []string // one of these must match: see the package's pattern rules in docs
 	IgnoreCase   bool
-	Types        []tree.Type // one of these
 	Newer, Older *tree.Time  // modified at or after Newer, at or before Older
 	IDs          []format.ID // uses one of these blobs, as content, list page or tree page
 }
@@ -27,7 +26,6 @@ type Match struct {
 	Snapshot *repo.Listed
 	Path     string
 	Node     *tree.Node
-	Blob     format.ID // one of Query.IDs that the object uses; zero without Query.IDs
 }
 
 // Find calls visit for each object of the snapshots that matches the query, snapshot by snapshot. A directory without a
@@ -97,27 +95,21 @@ func (f *finder) object(ctx context.Context, at string, n *tree.Node) error {
 	if !f.suits(at, n) {
 		return nil
 	}
-	m := Match{Snapshot: f.snapshot, Path: at, Node: n}
 	if len(f.q.IDs) > 0 {
-		id, err := f.uses(ctx, n)
-		if err != nil {
+		if uses, err := f.uses(ctx, n); err != nil {
 			return fmt.Errorf("look for blobs in %s: %w", at, err)
-		}
-		if id.IsZero() {
+		} else if !uses {
 			return nil
 		}
-		m.Blob = id
 	}
 	f.found++
-	return f.visit(m)
+	return f.visit(Match{Snapshot: f.snapshot, Path: at, Node: n})
 }
 
 // suits matches a node against the fields of the query that need only the node itself.
 func (f *finder) suits(at string, n *tree.Node) bool {
 	q := &f.q
 	switch {
-	case len(q.Types) > 0 && !slices.Contains(q.Types, n.Type):
-		return false
 	case q.Newer != nil && n.ModTime.Compare(*q.Newer) < 0:
 		return false
 	case q.Older != nil && n.ModTime.Compare(*q.Older) > 0:
@@ -128,12 +120,11 @@ func (f *finder) suits(at string, n *tree.Node) bool {
 	})
 }
 
-// uses returns the first of Query.IDs that the object itself consists of, or zero.
-func (f *finder) uses(ctx context.Context, n *tree.Node) (format.ID, error) {
-	var hit format.ID
+// uses reports whether the object itself consists of one of Query.IDs.
+func (f *finder) uses(ctx context.Context, n *tree.Node) (hit bool, err error) {
 	look := func(id format.ID) error {
 		if slices.Contains(f.q.IDs, id) {
-			hit = id
+			hit = true
 			return fs.SkipAll
 		}
 		return nil
@@ -145,17 +136,16 @@ func (f *finder) uses(ctx context.Context, n *tree.Node) (format.ID, error) {
 		}
 		return f.load(ctx, id)
 	}
-	var err error
 	switch n.Type {
 	case tree.Dir:
 		err = tree.Walk(ctx, load, n.Subtree, func(*tree.Node) error { return nil })
 	case tree.File:
 		err = eachChunk(ctx, load, n, func(c tree.Chunk) error { return look(c.ID) })
 	}
-	if !hit.IsZero() {
-		return hit, nil
+	if hit {
+		return true, nil
 	}
-	return hit, err
+	return false, err
 }
 
 // sameXattrs reports whether both lists are equal.

@@ -299,7 +299,7 @@ func (s *liveSide) entry(d *liveDir, name string) (*liveObject, error) {
 	if s.Rules.Object(o.Type, o.st.Size, o.st.Attr&localfs.AttrNoDump != 0) == rules.Exclude {
 		return nil, nil
 	}
-	if s.Rules.Needs().TimeMachine && (o.Type == tree.File || o.Type == tree.Dir) {
+	if s.Rules.NeedsSticky() && (o.Type == tree.File || o.Type == tree.Dir) {
 		verdict := rules.Include
 		err := d.EachXattr([]string{name}, rules.StickyXattr, func(_ int, value []byte) {
 			verdict = s.Rules.Sticky(value, func() string { return o.path })

@@ -54,21 +54,16 @@ type KindSize struct {
 
 // PackSize is the size of the packs of one kind according to the index. Packs that two segments name count twice.
 type PackSize struct {
-	Packs, Frames, Blobs uint64
-	Raw, Sealed          uint64 // bytes of blobs, before compression and as they are stored
+	Packs, Blobs uint64
+	Raw, Sealed  uint64 // bytes of blobs, before compression and as they are stored
 }
 
 // Ratio returns how many bytes of blobs one stored byte holds, or 0 if there are none.
-func (p PackSize) Ratio() float64 { return ratio(p.Raw, p.Sealed) }
-
-// Ratio is PackSize.Ratio for the blobs that were counted.
-func (s *Statistics) Ratio() float64 { return ratio(s.Bytes, s.Stored) }
-
-func ratio(raw, stored uint64) float64 {
-	if stored == 0 {
+func (s *Statistics) Ratio() float64 {
+	if s.Stored == 0 {
 		return 0
 	}
-	return float64(raw) / float64(stored)
+	return float64(s.Bytes) / float64(s.Stored)
 }
 
 // Stats counts the snapshots with these trees, or for WholeRepository the files on the target. A directory that several
@@ -325,7 +320,6 @@ func (s *Statistics) segment(_ object.Info, seg *index.Segment, err error) error
 			size = &s.Trees
 		}
 		size.Packs++
-		size.Frames += uint64(len(t.Frames))
 		for j := range t.Frames {
 			size.Blobs += uint64(len(t.Frames[j].Blobs))
 			size.Raw += uint64(t.Frames[j].Raw)

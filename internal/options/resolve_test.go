@@ -88,7 +88,8 @@ func TestDefaults(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, warnings)
 	require.Equal(t, rules.NotEntered, set.Mount("/m", true))
-	require.Equal(t, rules.Needs{}, set.Needs())
+	require.False(t, set.NeedsSticky())
+	require.Equal(t, rules.Include, set.Object(tree.File, 1, true))
 	for _, e := range spec.Effective() {
 		require.Equal(t, "default", e.Origin)
 	}
@@ -122,7 +123,7 @@ func TestLocations(t *testing.T) {
 	require.Equal(t, Repository{}, spec.Repository())
 	set, _, err := spec.Rules(machine{}.read, env())
 	require.NoError(t, err)
-	require.True(t, set.Needs().TimeMachine, "on by default on macOS")
+	require.True(t, set.NeedsSticky(), "on by default on macOS")
 }
 
 func TestFirstFileCountsAlone(t *testing.T) {
@@ -412,7 +413,8 @@ func TestSelection(t *testing.T) {
 	require.True(t, state.Control([]byte("CACHEDIR.TAG")))
 	require.False(t, state.Control([]byte(".tidemarkignore")))
 	require.Equal(t, rules.Exclude, set.Object(tree.File, 2049, false))
-	require.Equal(t, rules.Needs{NoDump: true, TimeMachine: true}, set.Needs())
+	require.Equal(t, rules.Exclude, set.Object(tree.File, 1, true))
+	require.True(t, set.NeedsSticky())
 	require.Equal(t, rules.NotEntered, set.Mount("/m", false))
 
 	m.args = []string{"--exclude", "[", "--exclude-file", "missing", "--exclude-if-present", "a/b", "--ignore-file", "a/b"}

@@ -15,7 +15,7 @@
 //	for each name:                                     // second pass
 //		switch state.Name(name, typ) {                 // typ 0: unknown
 //		case rules.NeedType:                           // stat it, repeat with the type
-//		case rules.Include:                            // stat it, then set.Object(...) if set.Needs() requires it
+//		case rules.Include:                            // stat it, then set.Object(...), set.Sticky(...)
 //		case rules.NotEntered:                         // a directory: keep it, do not enter it
 //		}
 //	child := state.Child(name)                         // for each directory that is entered

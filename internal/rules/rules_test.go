@@ -320,7 +320,7 @@ func TestObjectsAndMounts(t *testing.T) {
 	require.Equal(t, Include, empty.Object(tree.File, 1<<60, true))
 	require.Equal(t, Include, empty.Sticky([]byte("com.apple.backupd"), atA))
 	require.Equal(t, Include, empty.Mount("/m", true))
-	require.Equal(t, Needs{}, empty.Needs())
+	require.False(t, empty.NeedsSticky())
 
 	b := NewBuilder()
 	b.ExcludeLargerThan(100, "flag")
@@ -329,7 +329,7 @@ func TestObjectsAndMounts(t *testing.T) {
 	b.Flag(Pseudo, "built-in")
 	b.Flag(Pseudo, "again")
 	set := b.Compile()
-	require.Equal(t, Needs{NoDump: true, TimeMachine: true}, set.Needs())
+	require.True(t, set.NeedsSticky())
 	require.Equal(t, Include, set.Object(tree.File, 100, false))
 	require.Equal(t, Exclude, set.Object(tree.File, 101, false))
 	require.Equal(t, Include, set.Object(tree.Dir, 4096, false))

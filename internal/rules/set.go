@@ -35,20 +35,14 @@ type marker struct {
 	rule         int32
 }
 
-// Needs lists the data that Object and Sticky need beyond a stat.
-type Needs struct {
-	NoDump      bool // the inode flags, for Object
-	TimeMachine bool // the extended attribute StickyXattr, for Sticky
-}
-
 // StickyXattr is the extended attribute by which macOS excludes an object from Time Machine, wherever it is moved.
 const StickyXattr = "com.apple.metadata:com_apple_backup_excludeItem"
 
 // ReadFile returns the beginning of a file of the directory in question, at most limit bytes. It must not follow links.
 type ReadFile func(name string, limit int) ([]byte, error)
 
-// Needs returns the data that the scanner must provide to Object and Sticky.
-func (s *Set) Needs() Needs { return Needs{NoDump: s.has[NoDump], TimeMachine: s.has[TimeMachine]} }
+// NeedsSticky reports whether Sticky must be asked: it needs an attribute beyond a stat.
+func (s *Set) NeedsSticky() bool { return s.has[TimeMachine] }
 
 // Object decides about an object that Name included, from its stat: size in bytes, and whether its nodump flag is set.
 func (s *Set) Object(typ tree.Type, size uint64, nodump bool) Verdict {

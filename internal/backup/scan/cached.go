@@ -47,7 +47,7 @@ type worker struct {
 // are those of d, moved.
 func (l *worker) begin(d *Directory, mustOpen bool) bool {
 	l.asked = false
-	if l.cache == nil || mustOpen || !d.FS.Dated || l.disk.walk.needs.TimeMachine {
+	if l.cache == nil || mustOpen || !d.FS.Dated || l.disk.walk.sticky {
 		return false
 	}
 	l.lookup(d)

@@ -41,7 +41,7 @@ func (l *realNames) recheck(d *Directory, entries []Entry, lost []uint32) (exclu
 			l.wanted[0] = e.Name
 			d.dir.LstatBatch("", l.wanted[:1], &l.statuses)
 			l.stickies[0] = false
-			if l.walk.needs.TimeMachine && l.statuses.Errs[0] == nil {
+			if l.walk.sticky && l.statuses.Errs[0] == nil {
 				l.statuses.Errs[0] = l.sticky(d, 1)
 			}
 			switch verdict, err := l.setEntry(d, e, 0); {

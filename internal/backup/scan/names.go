@@ -233,7 +233,7 @@ func (l *realNames) lstat(d *Directory, entries []Entry, order []position) int {
 		return d.above.LstatBatch(d.Name, wanted, &l.statuses)
 	}
 	n := d.dir.LstatBatch("", wanted, &l.statuses)
-	if l.walk.needs.TimeMachine && !errors.Is(l.statuses.Errs[0], localfs.ErrStopped) {
+	if l.walk.sticky && !errors.Is(l.statuses.Errs[0], localfs.ErrStopped) {
 		if err := l.sticky(d, n); err != nil {
 			l.statuses.Errs[0] = err
 		}

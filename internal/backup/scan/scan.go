@@ -58,7 +58,7 @@ type View struct {
 
 // Walk visits the tree below root and returns after all of it, or after the first error.
 func Walk(ctx context.Context, root *SourceTree, opt Options, v Visitor) error {
-	w := &walk{opt: opt, visitor: v, needs: opt.Rules.Needs(), stack: newStack()}
+	w := &walk{opt: opt, visitor: v, sticky: opt.Rules.NeedsSticky(), stack: newStack()}
 	if w.opt.Now == nil {
 		w.opt.Now = time.Now
 	}
@@ -89,7 +89,7 @@ func Walk(ctx context.Context, root *SourceTree, opt Options, v Visitor) error {
 type walk struct {
 	opt     Options
 	visitor Visitor
-	needs   rules.Needs
+	sticky  bool // the rules need rules.StickyXattr
 	stack   *stack
 	slabs   slabs
 	spent   sync.Pool       // of *Directory
