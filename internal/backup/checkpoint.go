@@ -102,7 +102,7 @@ func (c *checkpoints) snapshot(ctx context.Context, root format.ID, held amount,
 	sn := *c.out.Snapshot
 	sn.Partial, sn.Tree, sn.End, sn.Held = true, root, tree.TimeOf(time.Now()), each
 	sn.Users, sn.Groups = o.names()
-	sn.Stats = stats(c.ledger.Snapshot(), c.session.Totals())
+	sn.Stats = stats(c.ledger.Snapshot())
 	sn.Stats.Content.Files, sn.Stats.Content.Others, sn.Stats.Content.Bytes = held.Files, 0, held.Bytes
 	if c.job.Label.Time.IsZero() {
 		sn.Time = sn.End

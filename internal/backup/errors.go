@@ -3,7 +3,6 @@ package backup
 import (
 	"errors"
 
-	"github.com/tidemark-backup/tidemark/internal/backup/read"
 	"github.com/tidemark-backup/tidemark/internal/backup/scan"
 )
 
@@ -12,7 +11,6 @@ var ErrNothing = errors.New("none of the named sources exists or can be read: ch
 
 // Errors of the stages that callers distinguish.
 var (
-	ErrChanging = read.ErrChanging
 	ErrNoSource = scan.ErrNoSource
 	ErrMissing  = scan.ErrMissing
 )

@@ -8,7 +8,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/backup/compare"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
-	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
@@ -52,11 +51,10 @@ type Label struct {
 type Outcome struct {
 	Snapshot *snapshot.Snapshot
 	ID       format.ID // zero: none was saved
-	Parent   format.ID
-	Former   string // host whose snapshots were taken over, as these folders are its own; "": none
-	Same     bool   // the sources are the parent's
-	Failed   bool   // some objects could not be backed up
-	Mended   uint64 // files that were stored again because the repository had lost data of them
+	Former   string    // host whose snapshots were taken over, as these folders are its own; "": none
+	Same     bool      // the sources are the parent's
+	Failed   bool      // some objects could not be backed up
+	Mended   uint64    // files that were stored again because the repository had lost data of them
 	Sources  []Found
 	Unusual  string      // how much more than usual was stored, and where; "": it was not
 	Damaged  []format.ID // snapshots that were there before and cannot be read
@@ -211,7 +209,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, be
 	if err != nil {
 		return err
 	}
-	out.Parent, out.Snapshot.Parent, out.Former = parents.newest(), parents.newest(), h.former
+	out.Snapshot.Parent, out.Former = parents.newest(), h.former
 	cache, err := r.DirCache()
 	if err != nil {
 		return err
@@ -250,7 +248,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, be
 	for i := range out.Sources {
 		sn.Held[i] = out.Sources[i].Held
 	}
-	sn.Stats = stats(l.Snapshot(), s.Totals())
+	sn.Stats = stats(l.Snapshot())
 	job.Phases.end()
 	l.Phase(report.Saving)
 	if job.SkipUnchanged && out.Same && !parents.Damaged { // a new snapshot records that it acknowledges the damage marks
@@ -303,7 +301,7 @@ func (b *Label) snapshot(start time.Time) *snapshot.Snapshot {
 }
 
 // stats are the numbers stored in the snapshot.
-func stats(t report.Totals, s session.Totals) snapshot.Stats {
+func stats(t report.Totals) snapshot.Stats {
 	compared := func(c report.ComparedOf[uint64]) snapshot.Compared {
 		return snapshot.Compared{New: c.New, Changed: c.Changed, Unmodified: c.Unmodified}
 	}

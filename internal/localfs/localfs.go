@@ -57,7 +57,6 @@ const (
 	AttrNoDump     = 0x40
 	AttrEncrypted  = 0x800
 	AttrMountRoot  = 0x2000
-	AttrVerity     = 0x100000
 	AttrDataless   = 1 << 63 // macOS: reading the content fetches it from the cloud
 )
 

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
-	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
@@ -35,8 +34,6 @@ var (
 	ErrNoKey = errors.New("no matching key; 'tidemark key list' lists those there are")
 	// ErrKeyExists: the secret already opens a slot. With two such slots, removing one would change nothing.
 	ErrKeyExists = errors.New("this secret opens the repository already; choose another one, or remove that key first")
-	// ErrLeaseLost is session.ErrLeaseLost.
-	ErrLeaseLost = session.ErrLeaseLost
 )
 
 // PackError names the pack of a blob that could not be read. Its text is that of Err.

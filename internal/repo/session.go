@@ -18,8 +18,6 @@ type (
 	Holder = session.Holder
 	// SessionTotals is session.Totals.
 	SessionTotals = session.Totals
-	// Observer is session.Observer.
-	Observer = session.Observer
 )
 
 // WithSession opens a session, calls fn and ends the session. It first updates the blob index.

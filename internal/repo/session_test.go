@@ -541,7 +541,7 @@ func lostLease(t *testing.T, name string, last bool, meanwhile func(t *testing.T
 			require.NoError(t, err)
 			return
 		}
-		require.ErrorIs(t, err, repo.ErrLeaseLost)
+		require.ErrorIs(t, err, session.ErrLeaseLost)
 		require.Len(t, names(t, st, store.Snapshot), 1)
 	})
 }

@@ -190,9 +190,6 @@ func (w *walker) removeEntry(d *dir, name string) {
 		w.planned(at, remove, reasonExtra)
 	}
 	w.ledger.Objects.Deleted.Add(n)
-	w.mu.Lock()
-	w.result.Deleted += n
-	w.mu.Unlock()
 }
 
 // inSource reports whether d lies in a source, so that the snapshot knows all its entries.

@@ -98,7 +98,6 @@ const maxWorkers = 16
 // Result is the outcome besides the ledger's counters.
 type Result struct {
 	Problems map[string]uint64 // number of properties that could not be set, by Problem.What
-	Deleted  uint64            // entries removed from the target
 	Replaced Replaced
 	Damaged  []format.ID // packs that are damaged somewhere
 }

@@ -13,8 +13,6 @@ import (
 
 // Manager starts the service at boot or at login, and again after a failure.
 type Manager interface {
-	// Path returns the file of the definition of the service.
-	Path() string
 	// Text returns the definition.
 	Text(c *Config) (string, error)
 	// Install writes the definition and starts the service. changed is false if the definition was the same.

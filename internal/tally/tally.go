@@ -34,9 +34,6 @@ type Row struct {
 // Count adds bytes to the total. File and Folder then say where they are.
 func (t *Tally) Count(bytes uint64) { t.total += bytes }
 
-// Total returns all bytes.
-func (t *Tally) Total() uint64 { return t.total }
-
 // File records what a file has. folder ends with a slash. It returns the bytes that count in the folder.
 func (t *Tally) File(folder, name string, bytes uint64) (rest uint64) {
 	if bytes == 0 {

@@ -48,7 +48,7 @@ func (p *ReadPool[T]) Read(what string, read func(T) error) error {
 			return err
 		}
 		err = read(r.Prepared)
-		p.file.mapped.touched(p.file.db, r.tx, 1)
+		p.file.mapped.touched(p.file.db, r.tx)
 		if err != nil {
 			_ = p.put(r)
 			return err
@@ -85,13 +85,6 @@ func (p *ReadPool[T]) put(r *ReadTx[T]) error {
 		return nil
 	}
 	return p.file.end(r.tx)
-}
-
-// Idle returns the number of idle transactions.
-func (p *ReadPool[T]) Idle() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.free)
 }
 
 // beginChange ends all idle transactions and keeps none until endChange.

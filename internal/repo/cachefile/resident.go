@@ -64,10 +64,10 @@ func (r *residence) allowed(tx *bolt.Tx) (bytes int64, all bool) {
 	return int64(float64(limit) * float64(size) / float64(total)), total <= limit
 }
 
-// touched counts n accesses to random places of the file and releases the mapping after enough of them. The caller is
+// touched counts an access to a random place of the file and releases the mapping after enough of them. The caller is
 // inside tx, so the file is not remapped meanwhile.
-func (r *residence) touched(db *bolt.DB, tx *bolt.Tx, n int) {
-	if most, all := r.allowed(tx); !all && r.touches.Add(int64(n)) >= max(most/faultAround, 1) {
+func (r *residence) touched(db *bolt.DB, tx *bolt.Tx) {
+	if most, all := r.allowed(tx); !all && r.touches.Add(1) >= max(most/faultAround, 1) {
 		r.release(db, tx)
 	}
 }

@@ -174,14 +174,14 @@ func (f *File) View(what string, read func(tx *bolt.Tx) error) error {
 	return f.guard(what, func() error {
 		return f.read(func(tx *bolt.Tx) error {
 			err := read(tx)
-			f.mapped.touched(f.db, tx, 1)
+			f.mapped.touched(f.db, tx)
 			return err
 		})
 	})
 }
 
 // Touched counts a seek inside a transaction of View beyond the first one.
-func (f *File) Touched(tx *bolt.Tx) { f.mapped.touched(f.db, tx, 1) }
+func (f *File) Touched(tx *bolt.Tx) { f.mapped.touched(f.db, tx) }
 
 // commit is one gate operation that writes pages.
 func (f *File) commit(certain bool, write func() error) error {

@@ -246,9 +246,7 @@ func (c *Cache) sweep() error {
 				return err
 			}
 			var gone [][]byte
-			if gone, after, err = dead(tx, live, after, c.step); err != nil {
-				return err
-			}
+			gone, after = dead(tx, live, after, c.step)
 			for _, k := range gone {
 				if err := cachefile.Bucket(tx, bucketDirs).Delete(k); err != nil {
 					return err
@@ -268,7 +266,7 @@ func (c *Cache) sweep() error {
 
 // dead reads the entries after a key and returns those that do not count, and the key to continue after, nil at the
 // end.
-func dead(tx *bolt.Tx, live *liveSet, after []byte, step int) (gone [][]byte, last []byte, err error) {
+func dead(tx *bolt.Tx, live *liveSet, after []byte, step int) (gone [][]byte, last []byte) {
 	cursor, kept := cachefile.Bucket(tx, bucketDirs).Cursor(), cachefile.Bucket(tx, bucketKept)
 	k, v := cachefile.First(cursor)
 	if after != nil {
@@ -278,7 +276,7 @@ func dead(tx *bolt.Tx, live *liveSet, after []byte, step int) (gone [][]byte, la
 	}
 	for n := 0; k != nil; k, v = cursor.Next() {
 		if n++; n > 4*step || len(gone) == step {
-			return gone, last, nil
+			return gone, last
 		}
 		last = append(last[:0:0], k...)
 		e, ok := parseEntry(k, v)
@@ -289,5 +287,5 @@ func dead(tx *bolt.Tx, live *liveSet, after []byte, step int) (gone [][]byte, la
 			gone = append(gone, last)
 		}
 	}
-	return gone, nil, nil
+	return gone, nil
 }

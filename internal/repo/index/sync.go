@@ -265,7 +265,7 @@ func (s *syncRun) rebuildLost(ctx context.Context, vanished []format.ID, mode sy
 		mode |= wholeOnly
 		s.x.note("index segments that are gone: %d; reading the packs they named", lost)
 	case len(s.listed) == 0:
-		empty, err := s.x.noPacks(ctx)
+		empty, err := object.NoPacks(ctx, s.x.st)
 		if empty || err != nil {
 			return err
 		}
@@ -286,9 +286,4 @@ func (x *Index) listPacks(ctx context.Context) (map[format.ID]bool, error) {
 		there[info.ID] = true
 	}
 	return there, nil
-}
-
-// noPacks reports whether the repository has not a single pack.
-func (x *Index) noPacks(ctx context.Context) (bool, error) {
-	return object.NoPacks(ctx, x.st)
 }

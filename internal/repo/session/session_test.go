@@ -559,7 +559,7 @@ func TestObserverAndTotalsAgreeWithTheTarget(t *testing.T) {
 	require.True(t, maps.Equal(there, o.files), "%v %v", there, o.files)
 	require.Equal(t, size, o.bytes)
 	require.Equal(t, Totals{
-		DataBlobs: 100, TreeBlobs: 1, DataRaw: 400, TreeRaw: 4, Frames: 101, Packs: uint64(there[store.Pack]),
+		DataBlobs: 100, TreeBlobs: 1, DataRaw: 400, TreeRaw: 4, Packs: uint64(there[store.Pack]),
 		Stored: uint64(size), InPacks: uint64(packs),
 	}, totals)
 }

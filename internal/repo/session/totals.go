@@ -11,7 +11,6 @@ import (
 type Totals struct {
 	DataBlobs, TreeBlobs uint64 // sealed into packs
 	DataRaw, TreeRaw     uint64 // bytes of those blobs
-	Frames               uint64
 	Packs                uint64 // stored
 	Stored               uint64 // bytes of all files stored: packs, index segments, snapshots
 	InPacks              uint64 // of these, bytes of packs
@@ -33,7 +32,6 @@ func slot(kind pack.Kind) int {
 func (t *totals) frame(kind pack.Kind, blobs, raw int) {
 	t.Lock()
 	defer t.Unlock()
-	t.Frames++
 	if kind == pack.Trees {
 		t.TreeBlobs, t.TreeRaw = t.TreeBlobs+uint64(blobs), t.TreeRaw+uint64(raw)
 	} else {

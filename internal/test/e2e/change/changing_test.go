@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
+	"github.com/tidemark-backup/tidemark/internal/backup/read"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
@@ -152,7 +153,7 @@ func TestFileThatNeverRests(t *testing.T) {
 			}
 			require.Equal(t, tree.Skipped, got.Outcome)
 			require.Len(t, e.Failures(), 1)
-			require.Contains(t, e.Failures()[0], backup.ErrChanging.Error())
+			require.Contains(t, e.Failures()[0], read.ErrChanging.Error())
 			dst := filepath.Join(testkit.RamDir(t), "out")
 			_, err = e.Restore(src, kit.Target(dst))
 			require.NoError(t, err)

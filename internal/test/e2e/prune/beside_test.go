@@ -297,10 +297,10 @@ func TestMarkWaitsForOlderWriters(t *testing.T) {
 		next, _, err := p.Backup(p.SmallJob())
 		require.NoError(t, err)
 		p.Keep(next.ID)
-		require.NotEqual(t, out.ID, next.Parent)
+		require.NotEqual(t, out.ID, next.Snapshot.Parent)
 		require.Len(t, next.Snapshot.Acknowledged, 1)
 		if i == 1 {
-			require.False(t, next.Parent.IsZero())
+			require.False(t, next.Snapshot.Parent.IsZero())
 		}
 	}
 	p.RequireWhole("with snapshots that acknowledge the mark")
@@ -340,7 +340,7 @@ func TestForgottenBeforeTheLease(t *testing.T) {
 	})
 	p.Store = inner
 	require.NoError(t, err)
-	require.True(t, out.Parent.IsZero())
+	require.True(t, out.Snapshot.Parent.IsZero())
 	p.Keep(out.ID)
 	p.RequireWhole("a backup whose parent was pruned before its lease")
 }

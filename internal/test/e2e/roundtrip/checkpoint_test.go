@@ -333,7 +333,7 @@ func TestCheckpointsOfNewAndOldSources(t *testing.T) {
 	require.Less(t, both[0], 40, "of the two sources")
 	require.Equal(t, report.ComparedOf[uint64]{New: 20, Changed: 20}, totals.Files)
 	require.EqualValues(t, 40*1000, totals.Bytes.Read)
-	require.Equal(t, first.ID, out.Parent)
+	require.Equal(t, first.ID, out.Snapshot.Parent)
 	require.Len(t, listed(t, e), 2, "both are whole")
 	e.RequireRestored(old)
 	e.RequireRestored(fresh)

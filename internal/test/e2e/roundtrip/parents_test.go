@@ -46,7 +46,7 @@ func TestEachSourceHasItsOwnParent(t *testing.T) {
 			}
 			first := run(4, 4, 0, "l")
 			run(0, 2, 0, "l/few")
-			require.Equal(t, first.ID, run(0, 4, 0, "l").Parent)
+			require.Equal(t, first.ID, run(0, 4, 0, "l").Snapshot.Parent)
 			run(0, 1, 0, "l/f")
 			run(1, 1, 0, "m")
 			run(0, 5, 0, "l", "m")
