@@ -73,7 +73,7 @@ func TestFencedAfterPublishing(t *testing.T) {
 		x.packs = append(x.packs, blobindex.PackInfo{ID: format.ID{9}})
 		st.off.Store(false)
 	}
-	err := Run(t.Context(), to, Options{Verify: VerifyOff}, func(ctx context.Context, s *Session) error {
+	err := Run(t.Context(), to, Options{}, func(ctx context.Context, s *Session) error {
 		_, err := s.Save(ctx, &snapshot.Snapshot{Tree: format.ID{1}})
 		return err
 	})
@@ -107,7 +107,7 @@ func TestPackOfAFencedWriterIsGone(t *testing.T) {
 		fenceOff(t, st)
 		require.NoError(t, st.Delete(t.Context(), name))
 	}}
-	err := Run(t.Context(), to, Options{Verify: VerifyFull}, func(ctx context.Context, s *Session) error {
+	err := Run(t.Context(), to, Options{}, func(ctx context.Context, s *Session) error {
 		add(t, s, pack.Data, []byte("blob"))
 		return s.Flush(ctx)
 	})

@@ -36,14 +36,15 @@ func (d *during) Put(ctx context.Context, name store.Name, data []byte) error {
 	return d.Store.Put(ctx, name, data)
 }
 
-// TestOperationsForTheLastSnapshot: the lease is stored once and removed once, and the name after it is looked at.
+// TestOperationsForTheLastSnapshot: the lease is stored once and removed once, and the name after it and the snapshot
+// are looked at.
 func TestOperationsForTheLastSnapshot(t *testing.T) {
-	for wait, want := range map[time.Duration][3]uint64{0: {2, 1, 1}, 2 * quickRun: {3, 1, 2}} {
+	for wait, want := range map[time.Duration][3]uint64{0: {2, 2, 1}, 2 * quickRun: {3, 2, 2}} {
 		synctest.Test(t, func(t *testing.T) {
 			var count meter.Counters
 			st := mem.New()
 			to, _ := target(t, meter.Wrap(st, count.Observe))
-			require.NoError(t, Run(t.Context(), to, Options{Verify: VerifyOff}, func(ctx context.Context, s *Session) error {
+			require.NoError(t, Run(t.Context(), to, Options{}, func(ctx context.Context, s *Session) error {
 				time.Sleep(wait)
 				_, err := s.SaveLast(ctx, &snapshot.Snapshot{Tree: format.ID{1}})
 				return err
@@ -77,7 +78,7 @@ func TestTheLastSnapshotOfAFencedWriter(t *testing.T) {
 				}
 				frozen := &deafLeases{during: st}
 				to.Store = frozen
-				err := Run(t.Context(), to, Options{Verify: VerifyOff}, func(ctx context.Context, s *Session) error {
+				err := Run(t.Context(), to, Options{}, func(ctx context.Context, s *Session) error {
 					frozen.off.Store(what == "expired")
 					_, err := s.SaveLast(ctx, &snapshot.Snapshot{Tree: format.ID{1}})
 					require.True(t, s.lease.wasLost(), what)
@@ -116,7 +117,7 @@ func TestOnlyTheLastRenewalIsPassing(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			st := &late{Store: mem.New()}
 			to, _ := target(t, st)
-			require.NoError(t, Run(t.Context(), to, Options{Verify: VerifyOff}, func(ctx context.Context, s *Session) error {
+			require.NoError(t, Run(t.Context(), to, Options{}, func(ctx context.Context, s *Session) error {
 				time.Sleep(2 * quickRun) // so it is renewed before the snapshot too
 				_, err := save(s, ctx, &snapshot.Snapshot{Tree: format.ID{1}})
 				return err

@@ -7,25 +7,14 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 )
 
-// VerifyPolicy selects how a sent file is verified on the target before anything refers to it.
-type VerifyPolicy uint8
-
-// The policies. The zero value is the default.
-const (
-	VerifyTrailer VerifyPolicy = iota // size and sealed trailer of a pack are read back; other files as a whole
-	VerifyFull                        // every byte is read back
-	VerifyOff                         // nothing is read back
-)
-
 // Options are the options of a session. The zero value selects the defaults.
 type Options struct {
 	Holder
-	Level    int          // compression: 0 default, 1 fastest to 4 best, negative stores everything as it is
-	Uploads  int          // concurrent uploads of packs to the target; 0: 2
-	Memory   int64        // bytes for the buffers of packs; 0: what Uploads needs; at least one pack of each kind
-	DryRun   bool         // do all the work and write nothing
-	Verify   VerifyPolicy // how files on the target are verified
-	Observer Observer     // receives events; may be nil
+	Level    int      // compression: 0 default, 1 fastest to 4 best, negative stores everything as it is
+	Uploads  int      // concurrent uploads of packs to the target; 0: 2
+	Memory   int64    // bytes for the buffers of packs; 0: what Uploads needs; at least one pack of each kind
+	DryRun   bool     // do all the work and write nothing
+	Observer Observer // receives events; may be nil
 	Tuning   Tuning
 }
 

@@ -216,10 +216,9 @@ func (s *Session) upload(b *pack.Builder) (buf []byte, batch []index.Pack, err e
 // proofTimeout limits how long a pack that was stored before an interrupt is read back after it.
 const proofTimeout = 2 * time.Second
 
-// prove reads back from the target what the policy requires, unless the store has done so.
+// prove reads back size and trailer of a pack from the target, unless the store has done so.
 func (s *Session) prove(ctx context.Context, id format.ID, data []byte, want *pack.Table) error {
-	if s.opt.Verify == VerifyOff || s.opt.Verify == VerifyTrailer && store.VerifiesPut(s.st) &&
-		trailer(data, want) <= store.ProvenEnd {
+	if s.opt.DryRun || store.VerifiesPut(s.st) && trailer(data, want) <= store.ProvenEnd {
 		return nil
 	}
 	name := object.Named(store.Pack, id)
@@ -229,9 +228,6 @@ func (s *Session) prove(ctx context.Context, id format.ID, data []byte, want *pa
 	}
 	if info.Size != int64(len(data)) {
 		return fmt.Errorf("%d bytes were sent, %d are there: %w", len(data), info.Size, ErrMismatch)
-	}
-	if s.opt.Verify == VerifyFull {
-		return s.compare(ctx, name, data)
 	}
 	got, err := pack.OpenTable(s.to.Keys, id, info.Size, func(off int64, p []byte) error {
 		return s.st.Get(ctx, name, off, p)
@@ -252,21 +248,6 @@ func trailer(data []byte, t *pack.Table) int {
 	}
 	last := t.Frames[len(t.Frames)-1]
 	return len(data) - int(last.Offset) - int(last.Sealed)
-}
-
-// compare reads the file back piece by piece; another buffer of its size is not in the budget.
-func (s *Session) compare(ctx context.Context, name store.Name, data []byte) error {
-	piece := make([]byte, 1<<20)
-	for off := 0; off < len(data); off += len(piece) {
-		p := piece[:min(len(piece), len(data)-off)]
-		if err := s.st.Get(ctx, name, int64(off), p); err != nil {
-			return fmt.Errorf("read it back: %w", err)
-		}
-		if !slices.Equal(p, data[off:off+len(p)]) {
-			return fmt.Errorf("other bytes from %d on: %w", off, ErrMismatch)
-		}
-	}
-	return nil
 }
 
 func equalTables(a, b *pack.Table) bool {

@@ -74,7 +74,7 @@ func (s *Session) writeSegment(ctx context.Context, packs []index.Pack) (err err
 	}
 	start := s.opt.Tuning.Now()
 	seg := &index.Segment{Packs: packs}
-	id, size, err := object.PutSegment(ctx, s.st, s.to.Keys, seg, s.opt.Verify != VerifyOff)
+	id, size, err := object.PutSegment(ctx, s.st, s.to.Keys, seg, !s.opt.DryRun)
 	if err = s.removed(ctx, err); err != nil {
 		return err
 	}

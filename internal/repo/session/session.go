@@ -132,7 +132,6 @@ func newSession(ctx context.Context, cancel context.CancelCauseFunc, to Target, 
 	}
 	if opt.DryRun {
 		s.st = discard{to.Store}
-		s.opt.Verify = VerifyOff
 	}
 	s.lease = newLease(s.st, to, s.opt)
 	data, trees := bufferCounts(opt)
@@ -420,7 +419,7 @@ func (s *Session) save(ctx context.Context, sn *snapshot.Snapshot, last bool) (f
 		return format.ID{}, s.fail(fmt.Errorf("seal snapshot: %w", err))
 	}
 	name := object.Named(store.Snapshot, id)
-	if err = object.Put(ctx, s.st, name, data, s.opt.Verify != VerifyOff); err == nil {
+	if err = object.Put(ctx, s.st, name, data, !s.opt.DryRun); err == nil {
 		err = s.verifyAfterPublish(ctx, name, lapses, last)
 	} else { // it may exist all the same
 		anyway, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)

@@ -299,7 +299,7 @@ func TestSnapshotOfALongSleepIsTakenBack(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				st := &asleep{deaf: deaf{Store: mem.New()}, after: c.after}
 				to, _ := target(t, st)
-				opt := Options{Verify: VerifyOff}
+				opt := Options{}
 				if began := time.Now(); c.still {
 					opt.Tuning.Now = func() time.Time { return began }
 				}
@@ -436,7 +436,7 @@ func TestBuffersAreBounded(t *testing.T) {
 	g := &gated{Store: mem.New(), entered: make(chan struct{}, 100), leave: make(chan struct{})}
 	to, _ := target(t, g)
 	stop := errors.New("enough")
-	opt := Options{Uploads: 2, Verify: VerifyOff, Tuning: Tuning{Frame: 1 << 10, DataPack: 1}}
+	opt := Options{Uploads: 2, Tuning: Tuning{Frame: 1 << 10, DataPack: 1}}
 	var added atomic.Int32
 	err := Run(t.Context(), to, opt, func(ctx context.Context, s *Session) error {
 		done := make(chan error)
@@ -618,7 +618,7 @@ func TestLateSnapshotIsNoParent(t *testing.T) {
 				id, err = s.Save(ctx, sn)
 				return err
 			}
-			require.NoError(t, Run(t.Context(), to, Options{Verify: VerifyOff}, save))
+			require.NoError(t, Run(t.Context(), to, Options{}, save))
 			require.NotZero(t, sn.Renewed)
 			require.NoError(t, Run(t.Context(), to, Options{}, func(ctx context.Context, s *Session) error {
 				reliable, err := s.FilterParents(ctx)

@@ -145,12 +145,12 @@ func TestLookingAgainIsCheap(t *testing.T) {
 		opt   Options
 		looks uint64
 	}{
-		"backup":  {Options{Verify: VerifyOff}, 2 + 1}, // the pack, twice; the segment
+		"backup":  {Options{}, 2 + 1}, // the pack, twice; the segment
 		"dry run": {Options{DryRun: true}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var count meter.Counters
-			to, _ := target(t, meter.Wrap(mem.New(), count.Observe))
+			to, _ := target(t, meter.Wrap(proving{mem.New()}, count.Observe))
 			require.NoError(t, Run(t.Context(), to, c.opt, func(ctx context.Context, s *Session) error {
 				add(t, s, pack.Data, []byte("blob"))
 				_, err := s.Save(ctx, &snapshot.Snapshot{})
@@ -187,7 +187,7 @@ func (p *slowSegments) Put(ctx context.Context, name store.Name, data []byte) er
 func TestPacksAreStoredBesideASegment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to, _ := target(t, &slowSegments{Store: mem.New(), further: make(chan struct{})})
-		opt := Options{Memory: 1, Uploads: 2, Verify: VerifyOff, Tuning: Tuning{DataPack: 1, Segment: 1}}
+		opt := Options{Memory: 1, Uploads: 2, Tuning: Tuning{DataPack: 1, Segment: 1}}
 		require.NoError(t, Run(t.Context(), to, opt, func(ctx context.Context, s *Session) error {
 			add(t, s, pack.Data, []byte{1})
 			synctest.Wait()
