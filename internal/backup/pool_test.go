@@ -54,6 +54,13 @@ func (s *stage) newcomer() func() bool {
 	return s.over
 }
 
+// counts returns how many workers there are, and how many have begun.
+func (s *stage) counts() [2]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return [2]int{s.present, s.begun}
+}
+
 func (s *stage) feed(t *testing.T, n int) time.Duration {
 	begin := time.Now()
 	for i := range n {
@@ -125,12 +132,11 @@ func TestAWorkerIsReplaced(t *testing.T) {
 		s.Resize(3)
 		s.feed(t, 30)
 		synctest.Wait()
-		require.Equal(t, 3, s.present)
-		require.Equal(t, 30, s.begun, "3, and one after each item that has ended")
+		require.Equal(t, [2]int{3, 30}, s.counts(), "3, and one after each item that has ended")
 		s.Resize(1)
 		s.feed(t, 10)
 		synctest.Wait()
-		require.Equal(t, 1, s.present)
+		require.Equal(t, 1, s.counts()[0])
 		close(s.work)
 		s.group.Wait()
 		require.Zero(t, s.present)
