@@ -1,6 +1,8 @@
 package priority
 
 import (
+	"maps"
+	"slices"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -8,10 +10,11 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// computing is the threads that Compute has taken. The process' mu guards policy and tids.
+// computing is the threads that Compute has taken. The process' mu guards all but changes.
 type computing struct {
 	policy  iopolicy.Policy
-	tids    map[int]bool
+	tids    map[int]bool  // true: it computes; false: it is about to end, and may be idle until then
+	busy    int           // how many compute
 	changes atomic.Uint64 // of the policy
 }
 
@@ -21,6 +24,11 @@ func (c *computing) set(policy iopolicy.Policy) {
 		c.policy = policy
 		c.changes.Add(1)
 	}
+}
+
+// forget removes threads that have ended. tids are those that exist.
+func (c *computing) forget(tids []int) {
+	maps.DeleteFunc(c.tids, func(tid int, computes bool) bool { return !computes && !slices.Contains(tids, tid) })
 }
 
 // Compute calls work, which computes and seldom waits. Under Throttle it is on a thread of its own, with idle
@@ -71,18 +79,18 @@ func (p *Process) take(tid int) bool {
 		p.tids = map[int]bool{}
 	}
 	p.tids[tid] = true
-	if len(p.tids) == 1 {
+	if p.busy++; p.busy == 1 {
 		p.share()
 	}
 	return true
 }
 
-// leave forgets a thread, which is about to end.
+// leave notes that a thread is about to end.
 func (p *Process) leave(tid int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.tids, tid)
-	if len(p.tids) == 0 {
+	p.tids[tid] = false
+	if p.busy--; p.busy == 0 {
 		p.share()
 	}
 }

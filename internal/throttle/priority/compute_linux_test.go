@@ -22,6 +22,7 @@ type computeReport struct {
 	Threads   map[int]threadState
 	Computing []int
 	Main      int
+	Notes     []string // of the policy that was applied last
 }
 
 // playCompute reports its threads while two compute under throttle, after they have seen a change to the policy of its
@@ -33,17 +34,19 @@ func playCompute() int {
 		return 1
 	}
 	crowd()
-	out := json.NewEncoder(os.Stdout)
+	out, notes := json.NewEncoder(os.Stdout), []string{}
 	show := func(tids ...int) {
 		threads, err := look(os.Getpid())
-		if err != nil || out.Encode(computeReport{threads, tids, os.Getpid()}) != nil {
+		if err != nil || out.Encode(computeReport{threads, tids, os.Getpid(), notes}) != nil {
 			os.Exit(1)
 		}
 	}
 	apply := func(word string) {
 		policy, err := iopolicy.ParsePolicy(word)
 		if err == nil {
-			_, err = p.Apply(policy)
+			var applied Applied
+			applied, err = p.Apply(policy)
+			notes = applied.Notes
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -70,10 +73,12 @@ func playCompute() int {
 	go compute(change)()
 	first, second := <-tids, <-tids
 	show(first, second)
+	late := lingering(p)
 	apply(os.Args[1])
 	<-ended
 	<-ended
-	awaitEnd(first, second)
+	close(late.end)
+	awaitEnd(first, second, late.tid)
 	show()
 	apply("throttle")
 	show()
@@ -83,6 +88,26 @@ func playCompute() int {
 	awaitEnd(third)
 	show()
 	return 0
+}
+
+// lingerer is a thread that no longer computes and has not ended yet.
+type lingerer struct {
+	tid int
+	end chan bool
+}
+
+func lingering(p *Process) lingerer {
+	l, left := lingerer{end: make(chan bool)}, make(chan int)
+	go onOwnThread(func() {
+		tid := unix.Gettid()
+		if p.take(tid) {
+			p.leave(tid)
+		}
+		left <- tid
+		<-l.end
+	})
+	l.tid = <-left
+	return l
 }
 
 // awaitEnd waits for threads to end.
@@ -114,6 +139,7 @@ func TestThreadsThatComputeAreIdle(t *testing.T) {
 			require.NotContains(t, all[0].Computing, all[0].Main, "it does not end with its goroutine")
 			for i, report := range all {
 				require.GreaterOrEqual(t, len(report.Threads), crowded)
+				require.NotContains(t, strings.Join(report.Notes, " "), "scheduling", "what is about to end is no news")
 				for tid, st := range report.Threads {
 					expected := []threadState{throttle, want.after, want.again, want.again}[i]
 					if slices.Contains(report.Computing, tid) {

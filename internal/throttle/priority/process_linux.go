@@ -173,13 +173,14 @@ func (p *Process) pass(policy iopolicy.Policy, out *Applied) (changed bool, err 
 		return false, err
 	}
 	out.Threads = len(tids)
+	p.forget(tids)
 	for _, tid := range tids {
 		found, ok := p.found[tid]
 		if !ok {
 			found = p.main
 		}
 		notes := out
-		if p.tids[tid] {
+		if _, taken := p.tids[tid]; taken {
 			notes = &Applied{} // it may not be allowed to leave idle scheduling, and ends
 		}
 		moved, err := p.move(tid, p.target(tid, found, policy), notes)
@@ -201,7 +202,7 @@ func (p *Process) target(tid int, found state, policy iopolicy.Policy) state {
 		return found.lowered(niceUtility, bestEffort(lowestLevel))
 	case iopolicy.Throttle:
 		lowered := found.lowered(niceThrottle, bestEffort(lowestLevel))
-		if p.tids[tid] || p.idle && len(p.tids) == 0 {
+		if p.tids[tid] || p.idle && p.busy == 0 {
 			lowered = lowered.idle()
 		}
 		return lowered
