@@ -78,14 +78,15 @@ func newBench(t *testing.T) *bench {
 }
 
 // unchanged checks what a backup of an unchanged source needs. Another test may have changed a folder above the source,
-// whose metadata is part of the tree: that takes a pack and a segment more.
+// whose metadata is part of the tree: that takes a pack and a segment more, and on a busy machine two requests that
+// usually go out together may follow one another.
 func (b *bench) unchanged(job backup.Job) {
 	b.T.Helper()
 	kit.Settle()
 	before, most, mostTurns := b.tree, uint64(10), 5
 	c, turns := b.count(job)
 	if b.tree != before {
-		most, mostTurns = most+6, mostTurns+6
+		most, mostTurns = most+6, mostTurns+7
 	}
 	b.T.Logf("unchanged: %+v = %d, %d turns, of %d and %d", c, c.total(), turns, most, mostTurns)
 	require.LessOrEqual(b.T, c.total(), most)

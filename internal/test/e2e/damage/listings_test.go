@@ -100,7 +100,7 @@ func everyWork(t *testing.T) map[string]work {
 				return "", fmt.Errorf("it finds %v", found.Problems[0].Err)
 			}
 			verified := l.Snapshot().Objects.Verified // segments and trees among them
-			return fmt.Sprintf("%d %d %d %d", found.Snapshots, found.Packs, found.PacksRead, verified), nil
+			return fmt.Sprintf("%d %d %d %d %d", found.Snapshots, found.Packs, found.PacksRead, found.BytesRead, verified), nil
 		}),
 		"restore": func(p *kit.Pruned) (string, error) {
 			dst, err := os.MkdirTemp(p.Dir, "out")
