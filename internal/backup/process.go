@@ -9,18 +9,22 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/tune"
 )
 
-// worker is one goroutine of the save stage: it stores pieces.
+// worker is one goroutine of the save stage: it stores pieces. It takes a thread only with the first of them, since a
+// backup without changes has none.
 func (p *pipeline) worker(ctx context.Context) (err error) {
-	p.par.compute(func(over func() bool) { err = p.store(ctx, over) })
+	clock := p.deps.ledger.Worker("worker")
+	defer clock.Stop()
+	clock.Enter(report.WaitRead)
+	if first, ok := next(p.pieces, &p.workers); ok {
+		p.par.compute(func(over func() bool) { err = p.store(ctx, clock, first, over) })
+	}
 	return err
 }
 
-func (p *pipeline) store(ctx context.Context, over func() bool) error {
-	clock := p.deps.ledger.Worker("worker")
-	defer clock.Stop()
+// store stores a piece and those that follow.
+func (p *pipeline) store(ctx context.Context, clock *report.Clock, first *read.Piece, over func() bool) error {
 	c := p.save.NewChunker(clock)
-	clock.Enter(report.WaitRead)
-	return receive(p.pieces, &p.workers, over, func(piece *read.Piece) error {
+	do := func(piece *read.Piece) error {
 		defer p.memory.Buffers.Put(piece.Buf)
 		if err := context.Cause(ctx); err != nil {
 			return err
@@ -29,7 +33,15 @@ func (p *pipeline) store(ctx context.Context, over func() bool) error {
 		clock.Enter(report.Chunk)
 		p.work.Add(int64(piece.Len) + int64(len(piece.Items))*tune.Object)
 		return p.process(ctx, c, piece, clock)
-	})
+	}
+	if err := do(first); err != nil {
+		return err
+	}
+	if over() {
+		p.workers.start()
+		return nil
+	}
+	return receive(p.pieces, &p.workers, over, do)
 }
 
 // process stores the chunks of a piece and returns them to the read stage.
