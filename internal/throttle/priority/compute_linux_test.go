@@ -26,7 +26,7 @@ type computeReport struct {
 }
 
 // playCompute reports its threads while two compute under throttle, after they have seen a change to the policy of its
-// argument, and under throttle again, before and after one computes.
+// argument, under which another one computes, and under throttle again, before and after one computes.
 func playCompute() int {
 	p, err := This(false)
 	if err != nil {
@@ -79,7 +79,12 @@ func playCompute() int {
 	<-ended
 	close(late.end)
 	awaitEnd(first, second, late.tid)
+	hold := make(chan bool)
+	go compute(func(func() bool) { <-hold })()
+	<-tids
 	show()
+	close(hold)
+	<-ended
 	apply("throttle")
 	show()
 	go compute(func(func() bool) {})()
@@ -164,9 +169,8 @@ func computeReports(t *testing.T, cmd *exec.Cmd) (all []computeReport) {
 	return all
 }
 
-// TestComputingUnderOtherPolicies: under a policy that lowers less, and for a process whose priority is not known, work
-// is called as it is.
-func TestComputingUnderOtherPolicies(t *testing.T) {
+// TestComputingWithoutAPolicy: for a process whose priority is not known work is called as it is.
+func TestComputingWithoutAPolicy(t *testing.T) {
 	p, err := This(false)
 	require.NoError(t, err)
 	for _, p := range []*Process{nil, p} {
