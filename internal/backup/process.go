@@ -9,22 +9,13 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/tune"
 )
 
-// worker is one goroutine of the save stage: it stores pieces. It takes a thread only with the first of them, since a
-// backup without changes has none.
+// worker is one goroutine of the save stage: it stores pieces, the first of them as it is and the others on a thread
+// for what computes. So a backup without changes takes no thread.
 func (p *pipeline) worker(ctx context.Context) (err error) {
 	clock := p.deps.ledger.Worker("worker")
 	defer clock.Stop()
-	clock.Enter(report.WaitRead)
-	if first, ok := next(p.pieces, &p.workers); ok {
-		p.par.compute(func(over func() bool) { err = p.store(ctx, clock, first, over) })
-	}
-	return err
-}
-
-// store stores a piece and those that follow.
-func (p *pipeline) store(ctx context.Context, clock *report.Clock, first *read.Piece, over func() bool) error {
 	c := p.save.NewChunker(clock)
-	do := func(piece *read.Piece) error {
+	store := func(piece *read.Piece) error {
 		defer p.memory.Buffers.Put(piece.Buf)
 		if err := context.Cause(ctx); err != nil {
 			return err
@@ -34,14 +25,16 @@ func (p *pipeline) store(ctx context.Context, clock *report.Clock, first *read.P
 		p.work.Add(int64(piece.Len) + int64(len(piece.Items))*tune.Object)
 		return p.process(ctx, c, piece, clock)
 	}
-	if err := do(first); err != nil {
-		return err
-	}
-	if over() {
-		p.workers.start()
+	clock.Enter(report.WaitRead)
+	first, ok := next(p.pieces, &p.workers)
+	if !ok {
 		return nil
 	}
-	return receive(p.pieces, &p.workers, over, do)
+	if err := store(first); err != nil {
+		return err
+	}
+	p.par.compute(func(over func() bool) { err = receive(p.pieces, &p.workers, over, store) })
+	return err
 }
 
 // process stores the chunks of a piece and returns them to the read stage.
