@@ -23,7 +23,6 @@
 // through iopolicy.GapRequester.
 //
 // Not visible: other machines that share the disk, disks with queue/iostats off, and writes that coincide with an own
-// flush. A Watcher needs no privilege, starts no goroutine, and a Look costs some 4 µs. Where the kernel has no
-// counters, such as on other systems, Watch returns [ErrUnsupported]. On macOS a Look asks IOKit, which costs more: the
-// interval follows its cost. That half is tested with stand-ins and has never been run.
+// flush. A Watcher needs no privilege, starts no goroutine, and a Look costs some 4 µs. On macOS a Look asks IOKit,
+// which costs more: the interval follows its cost. That half is tested with stand-ins and has never been run.
 package diskwatch

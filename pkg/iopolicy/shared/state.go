@@ -58,8 +58,7 @@ type State struct {
 var _ iopolicy.Peers = (*State)(nil)
 
 // Attach joins the processes that share the device of a key, by a file in dir (see RuntimeDir), and makes both if they
-// are missing. After ErrUnsafe, ErrBusy or an error of the file system the caller can continue without peers. The
-// error is errors.ErrUnsupported where the system lacks support.
+// are missing. After ErrUnsafe, ErrBusy or an error of the file system the caller can continue without peers.
 func Attach(dir, key string, opt Options) (*State, error) {
 	if key == "" {
 		return nil, ErrKey
