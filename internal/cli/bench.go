@@ -76,8 +76,8 @@ func (a *app) bench(ctx context.Context, c speedtest.Config) error {
 			seen = append(seen, result.Policy)
 		}
 		shown := &output.Measurement{Result: result, First: first}
-		if manager := a.governor.Gates(); manager != nil && result.What.Disk() {
-			shown.Device, shown.Medium = manager.Device(pass)
+		if result.What.Disk() {
+			shown.Device, shown.Medium = a.governor.Gates().Device(pass)
 		}
 		if err := a.print.Print(shown); err != nil {
 			return err

@@ -70,9 +70,7 @@ func (a *app) prioritize(pid int, p iopolicy.Policy) error {
 	if err != nil {
 		return err
 	}
-	if err := a.announce(pid, p, fmt.Sprintf("/proc/%d/cwd", pid)).Leave(); err != nil {
-		a.print.Note(err.Error())
-	}
+	a.announce(pid, p, fmt.Sprintf("/proc/%d/cwd", pid)).Leave()
 	return a.print.Print(output.Priority(pid, applied))
 }
 
@@ -80,7 +78,7 @@ func (a *app) prioritize(pid int, p iopolicy.Policy) error {
 // another one and may need them.
 func (a *app) run(ctx context.Context, p iopolicy.Policy, argv []string) error {
 	var running *priority.Process // keeps the state that a term began with
-	var known *throttle.Announcement
+	known := &throttle.Announcement{}
 	job := control.NewJob(p, control.Means{
 		Show: func() event.Job { return event.Job{Job: "run"} },
 		Apply: func(p iopolicy.Policy) ([]string, error) {
@@ -110,7 +108,7 @@ func (a *app) run(ctx context.Context, p iopolicy.Policy, argv []string) error {
 	// The program handles signals itself: run passes them on and ends with the program.
 	code, err := priority.Run(context.WithoutCancel(ctx), p, command)
 	stop()
-	_ = known.Close() // the process is gone, and its entries with it
+	known.Close() // the process is gone, and its entries with it
 	if code == exitOK && err == nil {
 		return nil
 	}

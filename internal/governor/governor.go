@@ -30,7 +30,7 @@ type Config struct {
 	ByKernel bool            // the kernel carries out the policy: see priority.This
 	Note     func(text string)
 	// Open makes the gates when the first of them is needed.
-	Open func(*iopolicy.Client) (*throttle.Manager, error)
+	Open func(*iopolicy.Client) *throttle.Manager
 }
 
 // Governor has this process follow the policy of its job.
@@ -162,8 +162,8 @@ func (g *Governor) Start(start func() error) error {
 	return manager.Start(start)
 }
 
-// Gates returns the gates of this process, nil if they cannot be made. The first call makes them, and applies the
-// policy unless Use was called or a brief part runs.
+// Gates returns the gates of this process. The first call makes them, and applies the policy unless Use was called or a
+// brief part runs.
 func (g *Governor) Gates() *throttle.Manager {
 	if manager := g.manager.Load(); manager != nil {
 		return manager
@@ -174,11 +174,7 @@ func (g *Governor) Gates() *throttle.Manager {
 	if unused {
 		g.Use(g.cfg.Policy)
 	}
-	manager, err := g.cfg.Open(g.client)
-	if err != nil { // the options allow only valid media
-		g.cfg.Note("the I/O policy is not in effect: " + err.Error())
-		return nil
-	}
+	manager := g.cfg.Open(g.client)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.manager.Store(manager)
@@ -187,25 +183,14 @@ func (g *Governor) Gates() *throttle.Manager {
 
 // Gate implements localfs.Gates: the pass for the device of an open directory, or of a path without one.
 func (g *Governor) Gate(dir *localfs.Dir, path string) *iopolicy.Pass {
-	if manager := g.Gates(); manager != nil {
-		return manager.Gate(dir, path)
-	}
-	return nil
+	return g.Gates().Gate(dir, path)
 }
 
 // Remote returns the pass for I/O with a server.
-func (g *Governor) Remote(host string) *iopolicy.Pass {
-	if manager := g.Gates(); manager != nil {
-		return manager.Remote(host)
-	}
-	return nil
-}
+func (g *Governor) Remote(host string) *iopolicy.Pass { return g.Gates().Remote(host) }
 
 // Rotational reports whether the device of a pass is a rotational disk.
-func (g *Governor) Rotational(pass *iopolicy.Pass) bool {
-	manager := g.Gates()
-	return manager != nil && manager.Rotational(pass)
-}
+func (g *Governor) Rotational(pass *iopolicy.Pass) bool { return g.Gates().Rotational(pass) }
 
 // Compute calls work as priority.Process.Compute does.
 func (g *Governor) Compute(work func(over func() bool)) {
@@ -229,9 +214,8 @@ func (g *Governor) Show(s event.Job, l *report.Ledger) {
 	g.shown, g.ledger = s, l
 	g.mu.Unlock()
 	l.Policy(g.Job.Policy().String())
-	if manager := g.Gates(); manager != nil {
-		l.Gates(report.SinceNow(func() []report.Gate { return manager.Report(g.Job.Policy()) }))
-	}
+	manager := g.Gates()
+	l.Gates(report.SinceNow(func() []report.Gate { return manager.Report(g.Job.Policy()) }))
 }
 
 // show returns what the job does.

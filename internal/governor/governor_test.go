@@ -12,24 +12,22 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/throttle"
+	"github.com/tidemark-backup/tidemark/internal/throttle/device"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// governed returns a governor whose gates are those of one folder, or cannot be made. It never changes the CPU
-// priority: only Use and the first gate outside of a brief part do.
-func governed(p iopolicy.Policy, folder string, broken error) (*governor.Governor, *[]string) {
+// governed returns a governor whose gates are those of one folder. It never changes the CPU priority: only Use and the
+// first gate outside of a brief part do.
+func governed(p iopolicy.Policy, folder string) (*governor.Governor, *[]string) {
 	var notes []string
 	return governor.New(governor.Config{Policy: p, Note: func(text string) { notes = append(notes, text) },
-		Open: func(client *iopolicy.Client) (*throttle.Manager, error) {
-			if broken != nil {
-				return nil, broken
-			}
-			return throttle.Open(throttle.Config{Client: client, Medium: "ssd"}, folder)
+		Open: func(client *iopolicy.Client) *throttle.Manager {
+			return throttle.Open(throttle.Config{Client: client, Medium: device.SSD}, folder)
 		}}), &notes
 }
 
 func TestTheIOFollowsTheJobButInItsParts(t *testing.T) {
-	g, _ := governed(iopolicy.Utility, "", nil)
+	g, _ := governed(iopolicy.Utility, "")
 	require.Equal(t, iopolicy.Utility, g.IOPolicy())
 	set := func(p iopolicy.Policy, d time.Duration) {
 		_, err := g.Job.SetPolicy(p, d)
@@ -55,7 +53,7 @@ func TestTheIOFollowsTheJobButInItsParts(t *testing.T) {
 }
 
 func TestGatesAreMadeOnceAndFollow(t *testing.T) {
-	g, notes := governed(iopolicy.Utility, t.TempDir(), nil)
+	g, notes := governed(iopolicy.Utility, t.TempDir())
 	started := false
 	require.NoError(t, g.Start(func() error { started = true; return nil }), "without gates")
 	require.True(t, started)
@@ -80,22 +78,9 @@ func TestGatesAreMadeOnceAndFollow(t *testing.T) {
 	require.Empty(t, *notes)
 }
 
-func TestWithoutGatesNothingIsHeldBack(t *testing.T) {
-	g, notes := governed(iopolicy.Utility, "", errors.New("no such medium"))
-	g.Brief(true)
-	require.Nil(t, g.Gates())
-	require.Equal(t, []string{"the I/O policy is not in effect: no such medium"}, *notes)
-	require.Nil(t, g.Gate(nil, "/"))
-	require.Nil(t, g.Remote("nas"))
-	require.False(t, g.Rotational(nil))
-	wrote := false
-	require.NoError(t, g.Flush("/", func() error { wrote = true; return nil }))
-	require.True(t, wrote)
-}
-
 // The report of a job has the policies that it held since it is shown.
 func TestAJobIsShownWithItsPolicies(t *testing.T) {
-	g, _ := governed(iopolicy.Utility, t.TempDir(), nil)
+	g, _ := governed(iopolicy.Utility, t.TempDir())
 	g.Brief(true)
 	require.Equal(t, event.Job{Policy: "utility"}, g.Job.Status(), "before it is shown")
 	l := report.New(time.Now)
@@ -115,7 +100,7 @@ func TestAJobIsShownWithItsPolicies(t *testing.T) {
 // A person who watches a job sees the speed of the last seconds, and one who asks once in a while that since the start.
 func TestSpeedsOfAStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, _ := governed(iopolicy.Utility, "", errors.New("no gates"))
+		g, _ := governed(iopolicy.Utility, "")
 		g.Brief(true)
 		l := report.New(time.Now)
 		g.Show(event.Job{Job: "backup"}, l)

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tidemark-backup/tidemark/internal/throttle/device"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -67,7 +68,7 @@ const (
 type IO struct {
 	Policy   iopolicy.Policy // unless Auto
 	Auto     bool
-	Medium   string // "auto", "ssd", "hdd", "remote", "memory"
+	Medium   device.Medium // Unknown: it is detected
 	Settings iopolicy.Settings
 	Blame    bool
 	ByKernel bool // the kernel of macOS carries out the policy; then the gates are not Enabled
@@ -88,8 +89,8 @@ func (io IO) Choose(use Use) iopolicy.Policy {
 
 // IO returns the I/O policy.
 func (s *Spec) IO() IO {
-	io := IO{Medium: s.string("medium"), Blame: s.bool("blame"), ByKernel: s.string("policy-by") == "kernel",
-		Settings: s.numbers(func(string, error) {})}
+	io := IO{Medium: device.ParseMedium(s.string("medium")), Blame: s.bool("blame"),
+		ByKernel: s.string("policy-by") == "kernel", Settings: s.numbers(func(string, error) {})}
 	io.Settings.Enabled = io.Settings.Enabled && !io.ByKernel
 	io.Settings.MaxImpact = s.percent("max-impact") / 100
 	word := s.string("policy")

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/throttle/device"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
@@ -20,13 +21,13 @@ func defaults() iopolicy.Settings {
 
 func TestPolicyDefaults(t *testing.T) {
 	io := machine{}.spec(t).IO()
-	require.Equal(t, IO{Auto: true, Medium: "auto", Settings: defaults()}, io)
+	require.Equal(t, IO{Auto: true, Settings: defaults()}, io)
 	require.Equal(t, iopolicy.Utility, io.Choose(FirstBackup))
 	require.Equal(t, iopolicy.Throttle, io.Choose(LaterBackup))
 	require.Equal(t, iopolicy.Important, io.Choose(Attended))
 
 	io = machine{args: []string{"--policy=Standard", "--medium=HDD", "--blame"}}.spec(t).IO()
-	require.Equal(t, IO{Policy: iopolicy.Standard, Medium: "hdd", Settings: defaults(), Blame: true}, io)
+	require.Equal(t, IO{Policy: iopolicy.Standard, Medium: device.HDD, Settings: defaults(), Blame: true}, io)
 	for _, use := range []Use{Attended, FirstBackup, LaterBackup} {
 		require.Equal(t, iopolicy.Standard, io.Choose(use), "a policy that is named holds whatever the job")
 	}

@@ -124,10 +124,10 @@ func (p *Place) Location() (location.Location, error) {
 func (p *Place) Medium() device.Medium { return p.medium(p.spec.IO().Medium) }
 
 // Remote reports whether the repository is known to be on another machine.
-func (p *Place) Remote() bool { return p.medium("") == device.Remote }
+func (p *Place) Remote() bool { return p.medium(device.Unknown) == device.Remote }
 
-// medium returns the medium; word is the value of --medium.
-func (p *Place) medium(word string) device.Medium {
+// medium returns the medium; said is the value of --medium.
+func (p *Place) medium(said device.Medium) device.Medium {
 	at, err := p.Location()
 	switch {
 	case err != nil:
@@ -135,11 +135,11 @@ func (p *Place) medium(word string) device.Medium {
 	case at.OnServer():
 		return device.Remote
 	}
-	return p.cfg.Devices.Medium(word, at.Folder)
+	return p.cfg.Devices.Medium(said, at.Folder)
 }
 
 // OpenGates makes the gates for all locations that are known.
-func (p *Place) OpenGates(client *iopolicy.Client) (*throttle.Manager, error) {
+func (p *Place) OpenGates(client *iopolicy.Client) *throttle.Manager {
 	runtime, err := shared.RuntimeDir(p.cfg.Env)
 	if err != nil {
 		runtime = "" // no shared state; serving the socket reports why

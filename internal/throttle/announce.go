@@ -10,7 +10,6 @@ import (
 )
 
 // Announcement publishes the policy of a program without gates of its own to the processes that share its devices.
-// Methods of a nil Announcement do nothing.
 type Announcement struct {
 	states  []*shared.State
 	entries []*shared.Entry
@@ -49,34 +48,22 @@ func Announce(runtime string, pid int, p iopolicy.Policy, paths ...string) (*Ann
 
 // SetPolicy changes the policy of the entries.
 func (a *Announcement) SetPolicy(p iopolicy.Policy) {
-	if a == nil {
-		return
-	}
 	for _, e := range a.entries {
 		e.SetPolicy(p)
 	}
 }
 
 // Leave keeps the entries until the process ends, and closes a.
-func (a *Announcement) Leave() error {
-	if a == nil {
-		return nil
-	}
-	var errs []error
+func (a *Announcement) Leave() {
 	for _, e := range a.entries {
-		errs = append(errs, e.Detach())
+		e.Detach()
 	}
-	return errors.Join(append(errs, a.Close())...)
+	a.Close()
 }
 
 // Close removes the entries, unless Leave was called.
-func (a *Announcement) Close() error {
-	if a == nil {
-		return nil
-	}
-	var errs []error
+func (a *Announcement) Close() {
 	for _, s := range a.states {
-		errs = append(errs, s.Close())
+		s.Close()
 	}
-	return errors.Join(errs...)
 }

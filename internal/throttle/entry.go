@@ -192,14 +192,3 @@ func (e *entry) report(p iopolicy.Policy) report.Gate {
 	g.Blamed, g.Current = e.topIO.list()
 	return g
 }
-
-func (e *entry) close() error {
-	e.watch.Close()
-	if e.peers == nil {
-		return nil
-	}
-	if err := e.peers.Close(); err != nil {
-		return fmt.Errorf("leave the gate of %s: %w", e.info.Name(), err)
-	}
-	return nil
-}

@@ -6,8 +6,6 @@
 package throttle
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -23,7 +21,7 @@ import (
 type Config struct {
 	Client   *iopolicy.Client
 	Settings iopolicy.Settings
-	Medium   string         // --medium: a word of device.ParseMedium; "" or "auto": detect
+	Medium   device.Medium  // --medium; Unknown: detect
 	Runtime  string         // directory of state shared between processes; "": nothing is shared
 	State    string         // directory of mediaFile; "": classifications are not saved
 	Proc     string         // the proc file system; "": /proc
@@ -48,12 +46,9 @@ type Manager struct {
 // Open makes a manager and the gates of some paths. Paths that do not exist yet count as their nearest existing parent.
 // If all are on one device, all I/O of this process is attributed to it; otherwise every operation is metered, which
 // costs some 600 ns. So a run passes all paths that it knows.
-func Open(cfg Config, paths ...string) (*Manager, error) {
+func Open(cfg Config, paths ...string) *Manager {
 	if cfg.Client == nil {
 		cfg.Client = iopolicy.NewClient(iopolicy.Important)
-	}
-	if _, err := device.ParseMedium(cfg.Medium); err != nil {
-		return nil, fmt.Errorf("choose medium: %w", err)
 	}
 	if cfg.Devices == nil {
 		cfg.Devices = device.NewFinder()
@@ -65,7 +60,7 @@ func Open(cfg Config, paths ...string) (*Manager, error) {
 	for _, path := range paths {
 		m.Path(path)
 	}
-	return m, nil
+	return m
 }
 
 // distinct counts the devices of some paths.
@@ -73,9 +68,7 @@ func (m *Manager) distinct(paths []string) int {
 	var found []device.Info
 	for _, path := range paths {
 		info, err := m.cfg.Devices.Of(path)
-		if err == nil {
-			info, err = device.Override(info, m.cfg.Medium)
-		}
+		info = device.Override(info, m.cfg.Medium)
 		if err == nil && info.Key != "" &&
 			!slices.ContainsFunc(found, func(i device.Info) bool { return device.Overlaps(i, info) }) {
 			found = append(found, info)
@@ -129,8 +122,8 @@ func (m *Manager) entryOf(found device.Info, err error) *entry {
 	if err != nil {
 		found = device.Info{Key: "unknown", Why: "What it lies on cannot be found out."}
 	}
-	info, err := device.Override(found, m.cfg.Medium)
-	if err != nil || info.Key == "" {
+	info := device.Override(found, m.cfg.Medium)
+	if info.Key == "" {
 		return nil
 	}
 	for _, e := range m.all() {
@@ -193,18 +186,12 @@ func (m *Manager) all() []*entry { return *m.entries.Load() }
 // Rotational reports whether the device behind a pass of m is a rotational disk, as far as is known now. It takes no
 // lock.
 func (m *Manager) Rotational(pass *iopolicy.Pass) bool {
-	gate := pass.Gate()
-	for _, e := range m.all() {
-		if gate != nil && e.gate == gate {
-			medium, _, _ := e.classifier.Medium()
-			return medium == device.HDD
-		}
-	}
-	return false
+	_, medium := m.Device(pass)
+	return medium == device.HDD.String()
 }
 
 // Device returns the name and the medium of the device behind a pass of m, as far as is known now; both are empty for
-// no gate.
+// no gate. It takes no lock.
 func (m *Manager) Device(pass *iopolicy.Pass) (name, medium string) {
 	gate := pass.Gate()
 	for _, e := range m.all() {
@@ -245,10 +232,12 @@ func (m *Manager) Report(p iopolicy.Policy) []report.Gate {
 
 // Close ends watching and sharing, and saves classifications. No operation may be in flight.
 func (m *Manager) Close() error {
-	errs := []error{m.remember()}
 	for _, e := range m.all() {
-		errs = append(errs, e.close())
+		e.watch.Close()
+		if e.peers != nil {
+			e.peers.Close()
+		}
 	}
 	m.aside.end()
-	return errors.Join(errs...)
+	return m.remember()
 }

@@ -70,8 +70,8 @@ func Known(state string, info device.Info) device.Info {
 	if !info.Weak {
 		return info
 	}
-	medium, err := device.ParseMedium(readMedia(state)[diskKey(info)])
-	if err == nil && (medium == device.SSD || medium == device.HDD) {
+	medium := device.ParseMedium(readMedia(state)[diskKey(info)])
+	if medium == device.SSD || medium == device.HDD {
 		info.Medium, info.Why = medium, "An earlier run measured how long random reads take."
 	} else if info.Medium == device.Unknown && len(info.Leaves) > 0 {
 		info.Medium = device.SSD

@@ -11,6 +11,17 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy/shared"
 )
 
+// Processes are scanned once a second at most, and never by two goroutines.
+func TestScansAreRare(t *testing.T) {
+	var top topIO
+	now := time.Now()
+	require.True(t, top.due(now))
+	require.False(t, top.due(now.Add(time.Minute)), "the scan has not ended")
+	top.collect(func() []report.Process { return nil })
+	require.False(t, top.due(now.Add(attributionInterval-time.Millisecond)), "not so often")
+	require.True(t, top.due(now.Add(attributionInterval)))
+}
+
 // A peer is named when its tier has opened windows: a run of tidemark as such, and any other program by its name.
 func TestPeersAreNamed(t *testing.T) {
 	var top topIO

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
+	"github.com/tidemark-backup/tidemark/internal/throttle/device"
 	"github.com/tidemark-backup/tidemark/internal/throttle/foreign"
 )
 
@@ -183,8 +184,8 @@ func TestNumbers(t *testing.T) {
 // TestRotational: the kernel's flag holds, unless --medium replaces it.
 func TestRotational(t *testing.T) {
 	place := ofAnother(t)
-	for medium, turns := range map[string]bool{"": true, "auto": true, "hdd": true, "ssd": false, "remote": false,
-		"memory": false} {
+	for medium, turns := range map[device.Medium]bool{device.Unknown: true, device.HDD: true, device.SSD: false,
+		device.Remote: false, device.Memory: false} {
 		m := newManager(t, Config{Medium: medium}, place)
 		require.Equal(t, turns, m.Rotational(m.Path(place)), medium)
 		require.False(t, m.Rotational(nil))

@@ -172,8 +172,7 @@ func TestFileSystemsWithoutADisk(t *testing.T) {
 	memory := k.inform(mountedAt(9, localfs.FSInfo{Type: "tmpfs"}))
 	require.Empty(t, memory.Key)
 	require.Empty(t, k.inform(mountedAt(9, localfs.FSInfo{Type: "proc", Pseudo: true})).Key)
-	said, err := Override(memory, "ssd")
-	require.NoError(t, err)
+	said := Override(memory, SSD)
 	require.Equal(t, "fs:tmpfs:0:49", said.Key)
 }
 

@@ -70,8 +70,7 @@ func TestMountedDomains(t *testing.T) {
 			memory := of(t, point)
 			require.Equal(t, Memory, memory.Medium)
 			require.Empty(t, memory.Key)
-			said, err := Override(memory, "ssd")
-			require.NoError(t, err)
+			said := Override(memory, SSD)
 			require.Equal(t, info.Key, said.Key)
 		})
 	}

@@ -11,15 +11,9 @@ import (
 func TestParseMedium(t *testing.T) {
 	for word, want := range map[string]Medium{
 		"auto": Unknown, "": Unknown, "SSD": SSD, "hdd": HDD, "Remote": Remote, "memory": Memory,
+		"unknown": Unknown, "flash": Unknown, "ssd ": Unknown, "2": Unknown,
 	} {
-		got, err := ParseMedium(word)
-		require.NoError(t, err, word)
-		require.Equal(t, want, got, word)
-	}
-	for _, word := range []string{"unknown", "flash", "ssd ", "2"} {
-		_, err := ParseMedium(word)
-		require.ErrorIs(t, err, ErrMedium)
-		require.ErrorContains(t, err, "take auto, ssd, hdd, remote or memory")
+		require.Equal(t, want, ParseMedium(word), word)
 	}
 }
 

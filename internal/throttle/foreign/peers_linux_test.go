@@ -40,11 +40,11 @@ func TestRealProcesses(t *testing.T) {
 	peers := []shared.Process{{PID: cmd.Process.Pid, Started: int64(start)}}
 	require.Equal(t, 1, c.poll(peers, time.Now()).Alive)
 	var b topProcesses
-	require.Empty(t, b.update(time.Now(), 0, hostTable()))
+	require.Empty(t, b.update(0, hostTable()))
 	in.Write([]byte("\n"))
 	require.Eventually(t, func() bool { return c.poll(peers, time.Now()).Dirtied >= 2<<20 }, time.Minute,
 		10*time.Millisecond)
-	for _, top := range b.update(time.Now().Add(scanInterval), 0, hostTable()) {
+	for _, top := range b.update(0, hostTable()) {
 		require.NotEqual(t, os.Getpid(), top.PID)
 		require.False(t, top.PID == cmd.Process.Pid && top.Bytes >= 1<<20, "it has not moved what its child has: %+v", top)
 	}

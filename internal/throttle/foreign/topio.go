@@ -3,7 +3,6 @@ package foreign
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/report"
 )
@@ -13,8 +12,6 @@ import (
 type OnDevice func(dev uint64) (here, known bool)
 
 const (
-	// scanInterval is the least time between two scans, which cost some 10 µs for each process.
-	scanInterval = time.Second
 	// maxNamed is how many processes one scan returns.
 	maxNamed = 16
 	// maxSearched is how many processes have their open files examined, and maxOpenFiles how many files of each.
@@ -96,26 +93,21 @@ func Program(pid int) string { return hostTable().name(pid) }
 type topProcesses struct {
 	onDevice OnDevice // nil: every process may use the device
 
-	at      time.Time
 	before  map[int]usage
 	foreign uint64
-	last    []report.Process
 }
 
 // update returns the processes with most I/O since the previous call, without those whose open files are all on other
 // devices, and with what they have read and made dirty on all devices since: the kernel does not report which device a
 // process used. A process ID of 0 stands for several that cannot be named. Children are not counted with their parent.
-// The first call returns nothing; calls within a second return the same. Only root sees processes of other users: the
+// The first call returns nothing. Only root sees processes of other users: the
 // part of foreign, the bytes that others moved on the device so far, which no visible process accounts for is labelled
 // unnamed.
-func (b *topProcesses) update(now time.Time, foreign uint64, all processTable) []report.Process {
-	if !b.at.IsZero() && now.Sub(b.at) < scanInterval {
-		return slices.Clone(b.last)
-	}
+func (b *topProcesses) update(foreign uint64, all processTable) []report.Process {
 	after := all.scan(b.before)
 	first := b.before == nil
 	moved := less(foreign, b.foreign)
-	b.at, b.before, b.foreign, b.last = now, after, foreign, nil
+	b.before, b.foreign = after, foreign
 	if first {
 		return nil
 	}
@@ -135,8 +127,7 @@ func (b *topProcesses) update(now time.Time, foreign uint64, all processTable) [
 	slices.SortFunc(found, func(a, b report.Process) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.PID, b.PID), cmp.Compare(a.Name, b.Name))
 	})
-	b.last = found[:min(len(found), maxNamed)]
-	return slices.Clone(b.last)
+	return found[:min(len(found), maxNamed)]
 }
 
 // pick returns the processes with most I/O that may use the device, and the sums of those and of kernel threads.

@@ -1,7 +1,6 @@
 package foreign
 
 import (
-	"sync"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/report"
@@ -33,11 +32,10 @@ type Options struct {
 }
 
 // Watcher detects foreign I/O on one device. It implements iopolicy.Watcher and iopolicy.GapRequester. It is safe for
-// concurrent use.
+// concurrent use, except TopProcesses.
 type Watcher struct {
 	counters
 	interval time.Duration
-	scanning sync.Mutex
 	top      topProcesses
 }
 
@@ -117,10 +115,5 @@ func interval(m device.Medium) time.Duration {
 func (w *Watcher) Interval() time.Duration { return w.interval }
 
 // TopProcesses returns the processes with most I/O since the previous call; see topProcesses.update. It scans all
-// processes, some 10 µs for each, at most once a second.
-func (w *Watcher) TopProcesses() []report.Process {
-	foreignBytes := w.Foreign()
-	w.scanning.Lock() // polls do not wait for a scan
-	defer w.scanning.Unlock()
-	return w.top.update(time.Now(), foreignBytes, hostTable())
-}
+// processes, some 10 µs for each. One goroutine at a time may call it.
+func (w *Watcher) TopProcesses() []report.Process { return w.top.update(w.Foreign(), hostTable()) }

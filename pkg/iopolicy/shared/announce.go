@@ -104,19 +104,18 @@ func (e *Entry) SetPolicy(p iopolicy.Policy) {
 }
 
 // Detach keeps the entry for the lifetime of the process that it names. It cannot be changed or closed afterwards.
-func (e *Entry) Detach() error { return e.end((*mapping).leave) }
+func (e *Entry) Detach() { e.end((*mapping).leave) }
 
 // Close removes the entry.
-func (e *Entry) Close() error { return e.end((*mapping).give) }
+func (e *Entry) Close() { e.end((*mapping).give) }
 
-func (e *Entry) end(how func(*mapping, int)) error {
+func (e *Entry) end(how func(*mapping, int)) {
 	e.state.mu.Lock()
 	defer e.state.mu.Unlock()
 	if i, ok := e.state.entries[e]; ok && i >= 0 {
 		e.state.with(func(m *mapping) { how(m, i) })
 	}
 	delete(e.state.entries, e)
-	return nil
 }
 
 // with calls f with the mapping. The caller has s.mu.

@@ -89,11 +89,11 @@ func Attach(dir, key string, opt Options) (*State, error) {
 
 // Close removes this process and its announced entries from the file, except detached ones. It must have no I/O in
 // flight and begin none; later calls do not affect others.
-func (s *State) Close() error {
+func (s *State) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil
+		return
 	}
 	s.closed = true
 	err := os.ErrClosed
@@ -104,7 +104,6 @@ func (s *State) Close() error {
 		m.give(i)
 	}
 	m.give(int(m.ownSlot.Swap(-1)))
-	return nil
 }
 
 // Err returns why this process shares nothing at present; nil: it does. It tries again each second that it is used.
