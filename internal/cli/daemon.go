@@ -122,26 +122,23 @@ func (a *app) daemon(ctx context.Context, once bool) (err error) {
 	if err != nil {
 		return fmt.Errorf("read the watchdog's interval: %w", err)
 	}
-	reload := make(chan struct{}, 1)
-	defer onHangup(reload)()
+	reload := make(chan os.Signal, 1)
+	signal.Notify(reload, syscall.SIGHUP)
+	defer signal.Stop(reload)
+	steps := &daemon.Children{Program: program, Environ: os.Environ()}
 	release := a.ending.hold() // its steps end by themselves
 	err = daemon.Run(ctx, &daemon.Config{
-		Places: daemon.Places{OptionFile: file, StateDir: state, RuntimeDir: runtime},
-		World: daemon.World{Clock: daemon.SystemClock{}, Machine: machinestate.New(), Sink: sink,
-			Runner: &daemon.Children{Program: program, Environ: os.Environ()}},
-		Supervisor: daemon.Supervisor{Notify: notifySystemd, Watchdog: watchdog},
-		Host:       hostName(), Once: once, Reload: reload,
-		Facts: daemon.Facts{
-			Remote: daemon.Remote, Damage: daemon.Damage, Settle: a.settleHooks,
-			Access: list.access(ctx),
-			Load: func() ([]*job.Job, []job.Invalid, error) {
-				jobs, invalid, err := job.LoadFile(file, a.Env, os.ReadFile)
-				if err != nil {
-					return nil, nil, &usageError{err}
-				}
-				list.set(jobs)
-				return jobs, invalid, nil
-			},
+		OptionFile: file, StateDir: state, RuntimeDir: runtime, Host: hostName(), Once: once,
+		Clock: daemon.SystemClock{}, Machine: machinestate.New(), Sink: sink, Start: steps.Start, Reload: reload,
+		Notify: notifySystemd, Watchdog: watchdog,
+		Remote: daemon.Remote, Damage: daemon.Damage, Settle: a.settleHooks, Access: list.access(ctx),
+		Load: func() ([]*job.Job, []job.Invalid, error) {
+			jobs, invalid, err := job.LoadFile(file, a.Env, os.ReadFile)
+			if err != nil {
+				return nil, nil, &usageError{err}
+			}
+			list.set(jobs)
+			return jobs, invalid, nil
 		},
 	})
 	release()
@@ -154,27 +151,6 @@ func notifySystemd(state string) {
 		state += "\n" + systemd.SdNotifyMonotonicUsec()
 	}
 	_, _ = systemd.SdNotify(false, state) // systemd is missing, or notices it by itself
-}
-
-// onHangup sends a value at each SIGHUP until stop is called.
-func onHangup(to chan<- struct{}) (stop func()) {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGHUP)
-	done := make(chan struct{})
-	go func() {
-		for {
-			select {
-			case <-signals:
-				select {
-				case to <- struct{}{}:
-				default: // one is under way
-				}
-			case <-done:
-				return
-			}
-		}
-	}()
-	return func() { signal.Stop(signals); close(done) }
 }
 
 // sinks returns what records and reports the events of the service, until end is called.

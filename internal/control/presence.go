@@ -13,8 +13,8 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 )
 
-// lockFile is the file in the state folder that the service keeps locked. It has its process ID.
-const lockFile = "lock"
+// LockFile is the file in the state folder that the service keeps locked. It has its process ID.
+const LockFile = "lock"
 
 // Find asks the service, whose state folder is given, for its state. Without an answer, the overview says what is known
 // of the service, and err what was wrong with the answer.
@@ -27,7 +27,7 @@ func (s Service) Find(ctx context.Context, stateDir string) (o event.Overview, e
 	if gone {
 		err = nil
 	}
-	pid, held := holder(filepath.Join(stateDir, lockFile))
+	pid, held := Holder(stateDir)
 	switch {
 	case held && suspended(pid):
 		return event.Overview{State: event.ServiceStopped, PID: pid}, nil
@@ -40,9 +40,9 @@ func (s Service) Find(ctx context.Context, stateDir string) (o event.Overview, e
 	return event.Overview{State: event.ServiceAbsent}, nil
 }
 
-// holder returns whether a process holds the lock of a state folder, and its ID.
-func holder(path string) (pid int, held bool) {
-	f, err := os.Open(path)
+// Holder returns whether a process holds the lock of a state folder, and its ID.
+func Holder(stateDir string) (pid int, held bool) {
+	f, err := os.Open(filepath.Join(stateDir, LockFile))
 	if err != nil {
 		return 0, false
 	}

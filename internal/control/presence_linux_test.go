@@ -18,7 +18,7 @@ import (
 // locked makes a state folder that looks as if a process held its lock.
 func locked(t *testing.T, pid int) string {
 	dir := t.TempDir()
-	f, err := os.Create(filepath.Join(dir, lockFile))
+	f, err := os.Create(filepath.Join(dir, LockFile))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	_, err = f.WriteString(strconv.Itoa(pid) + "\n")

@@ -14,25 +14,16 @@ import (
 // socketPoll is the time between two looks for the socket of a step that starts.
 const socketPoll = 500 * time.Millisecond
 
-// acceleration is the time in which steps start with the policy important. Only the loop uses it.
-type acceleration struct {
-	until time.Time
-	ctx   context.Context // ends with it at the latest
-	end   func()          // nil: there is none
-}
-
 // accelerate accelerates the steps that start until a time, and those that run; a zero time ends that. Jobs that are
 // accelerated return by themselves, or when they are asked to.
 func (s *service) accelerate(until time.Time) {
-	if s.faster.end != nil {
-		s.faster.end()
+	if s.faster != nil {
+		s.slower()
 	}
-	s.faster = acceleration{}
-	if until.IsZero() {
+	if s.faster = nil; until.IsZero() {
 		return
 	}
-	ctx, end := context.WithDeadline(context.Background(), until)
-	s.faster = acceleration{until, ctx, end}
+	s.faster, s.slower = context.WithDeadline(context.Background(), until)
 	for _, j := range s.steps() {
 		s.hasten(j.run.process)
 	}
@@ -40,14 +31,14 @@ func (s *service) accelerate(until time.Time) {
 
 // hasten accelerates a step of the time in which steps are accelerated, as soon as it has a socket.
 func (s *service) hasten(p Process) {
-	if s.faster.end == nil || s.RuntimeDir == "" {
-		return
+	if s.faster != nil && s.RuntimeDir != "" {
+		go hasten(s.faster, s.RuntimeDir, p.PID())
 	}
-	go hasten(s.faster.ctx, s.RuntimeDir, p.PID(), s.faster.until)
 }
 
-// hasten sets the policy of a process until a time, once it has a socket. It ends with the process or ctx.
-func hasten(ctx context.Context, dir string, pid int, until time.Time) {
+// hasten sets the policy of a process until the deadline of ctx, once it has a socket. It ends with the process or ctx.
+func hasten(ctx context.Context, dir string, pid int) {
+	until, _ := ctx.Deadline()
 	tick := time.NewTicker(socketPoll)
 	defer tick.Stop()
 	for !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {

@@ -31,7 +31,9 @@ func TestAStepIsAcceleratedWhenItHasASocket(t *testing.T) {
 	defer os.RemoveAll(base)
 	dir := filepath.Join(base, "run")
 	done := make(chan struct{})
-	go func() { defer close(done); hasten(t.Context(), dir, os.Getpid(), time.Now().Add(time.Hour)) }()
+	hour, end := context.WithTimeout(t.Context(), time.Hour)
+	defer end()
+	go func() { defer close(done); hasten(hour, dir, os.Getpid()) }()
 	j := throttled()
 	stop, err := control.Serve(t.Context(), dir, j)
 	require.NoError(t, err)
@@ -43,10 +45,10 @@ func TestAStepIsAcceleratedWhenItHasASocket(t *testing.T) {
 	// It waits neither for a process that has ended nor after the time was ended.
 	short := exec.Command("true")
 	require.NoError(t, short.Run())
-	hasten(t.Context(), dir, short.Process.Pid, time.Now().Add(time.Hour))
-	ctx, cancel := context.WithCancel(t.Context())
+	hasten(hour, dir, short.Process.Pid)
+	ctx, cancel := context.WithCancel(hour)
 	cancel()
-	hasten(ctx, dir, os.Getppid(), time.Now().Add(time.Hour))
+	hasten(ctx, dir, os.Getppid())
 
 	// No step is accelerated after the time.
 	j = throttled()
@@ -54,7 +56,9 @@ func TestAStepIsAcceleratedWhenItHasASocket(t *testing.T) {
 	stop, err = control.Serve(t.Context(), dir, j)
 	require.NoError(t, err)
 	defer stop()
-	hasten(t.Context(), dir, os.Getpid(), time.Now())
+	over, end := context.WithTimeout(t.Context(), 0)
+	defer end()
+	hasten(over, dir, os.Getpid())
 	require.Equal(t, iopolicy.Throttle, j.Policy())
 }
 
@@ -73,13 +77,13 @@ func TestStepsAreAcceleratedOnOrder(t *testing.T) {
 	stop, err := control.Serve(t.Context(), dir, j)
 	require.NoError(t, err)
 	defer stop()
-	s := &service{Config: &Config{Places: Places{RuntimeDir: dir}}}
+	s := &service{Config: &Config{RuntimeDir: dir}}
 	important := func() bool { return j.Policy() == iopolicy.Important }
 	s.hasten(thisProcess{}) // without an order: nothing
 	s.accelerate(time.Now().Add(time.Hour))
 	s.hasten(thisProcess{})
 	require.Eventually(t, important, 30*time.Second, 10*time.Millisecond)
-	ctx := s.faster.ctx
+	ctx := s.faster
 	s.accelerate(time.Time{})
 	require.Error(t, ctx.Err(), "what still waits for a socket ends")
 	s.jobs = []*live{{run: &run{process: thisProcess{}}}}

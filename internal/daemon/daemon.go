@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/job"
@@ -79,11 +80,6 @@ type Process interface {
 	Stop()
 }
 
-// Runner starts steps.
-type Runner interface {
-	Start(s Step, progress func(*event.Status)) (Process, error)
-}
-
 // Machine is what the service sees of the machine.
 type Machine interface {
 	Power(ctx context.Context) machinestate.Power
@@ -99,19 +95,25 @@ type Machine interface {
 	Mounted(by, name string) (path string, ok bool)
 }
 
-// Config is what a service consists of.
+// Config is what a service consists of, and all that it calls outside of itself.
 type Config struct {
-	Places
-	World
-	Supervisor
-	Host string // name of this machine in snapshots
-	Once bool   // run what is due, then end
-	Facts
-	Reload <-chan struct{} // asks to read the option file again
-}
+	OptionFile string
+	StateDir   string // where the service remembers what was run
+	RuntimeDir string // of the control socket; "": without one
+	Host       string // name of this machine in snapshots
+	Once       bool   // run what is due, then end
 
-// Facts are what a service asks about its jobs.
-type Facts struct {
+	Clock   Clock
+	Machine Machine
+	Sink    record.Sink
+	Start   func(s Step, progress func(*event.Status)) (Process, error) // starts a step
+	Reload  <-chan os.Signal                                            // asks to read the option file again
+
+	// Notify reports the state of the service to systemd; nil: there is none. It wants a ping at least every Watchdog; 0:
+	// none.
+	Notify   func(state string)
+	Watchdog time.Duration
+
 	// Load returns the valid jobs of the option file, and the others; the error concerns all jobs.
 	Load   func() ([]*job.Job, []job.Invalid, error)
 	Remote func(j *job.Job) bool          // the repository is on another machine
@@ -121,28 +123,6 @@ type Facts struct {
 	Settle func(j *job.Job) (ran bool, err error)
 	// Access checks what macOS allows this process, in a few seconds; nil: it is not asked. Several goroutines call it.
 	Access func() *event.Access
-}
-
-// Places are the files and folders of a service.
-type Places struct {
-	OptionFile string
-	StateDir   string // where the service remembers what was run
-	RuntimeDir string // of the control socket; "": without one
-}
-
-// World is everything outside the service that it calls: tests have one of their own.
-type World struct {
-	Clock   Clock
-	Runner  Runner
-	Machine Machine
-	Sink    record.Sink
-}
-
-// Supervisor is systemd. Notify reports the state of the service to it; nil: there is none. It wants a ping at least
-// every Watchdog; 0: none.
-type Supervisor struct {
-	Notify   func(state string)
-	Watchdog time.Duration
 }
 
 // Run runs the service until ctx ends; with Once, until nothing is due.

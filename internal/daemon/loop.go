@@ -22,7 +22,7 @@ const tick = time.Minute
 // service is a running service. Only the loop uses it.
 type service struct {
 	*Config
-	start time.Time
+	begun time.Time
 	jobs  []*live // in the order of the option file
 	left  []*live // their runs go on after they left the option file
 	state state
@@ -33,11 +33,12 @@ type service struct {
 	power      *machinestate.Power // of this round; nil: not asked yet
 	asleep     time.Time           // the machine is about to sleep, since; zero: it is awake
 	awake      func()              // ends the inhibition of sleep; nil: there is none
-	faster     acceleration
-	stopping   bool     // the service ends
-	failed     []string // jobs with a run that failed
-	incomplete []string // jobs with a run whose snapshot lacks objects
-	unsaved    bool     // the last write of the state failed
+	faster     context.Context     // steps have the policy important until its deadline; nil: they have not
+	slower     func()              // ends that
+	stopping   bool                // the service ends
+	failed     []string            // jobs with a run that failed
+	incomplete []string            // jobs with a run whose snapshot lacks objects
+	unsaved    bool                // the last write of the state failed
 }
 
 // live is a job with its state.
@@ -63,7 +64,7 @@ func (j *live) definition() *job.Job {
 }
 
 func newService(c *Config) *service {
-	return &service{Config: c, start: c.Clock.Now(), calls: make(chan func()), done: make(chan struct{})}
+	return &service{Config: c, begun: c.Clock.Now(), calls: make(chan func()), done: make(chan struct{})}
 }
 
 // later has the loop call do, unless it has ended.

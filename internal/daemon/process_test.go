@@ -164,7 +164,9 @@ func TestServiceRunsRealSteps(t *testing.T) {
 	testkit.NoLeaks(t)
 	w := newWorld(t, makeJob(t, "home", every{time.Second, 0}))
 	c := children()
-	w.config.Runner = firstWord{c}
+	w.config.Start = func(s Step, progress func(*event.Status)) (Process, error) {
+		return c.Start(Step{Name: s.Name, Args: []string{"good"}, Grace: s.Grace}, progress)
+	}
 	w.config.Clock = SystemClock{}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -177,11 +179,4 @@ func TestServiceRunsRealSteps(t *testing.T) {
 	require.Equal(t, "home schedule done", runs[0])
 	cancel()
 	require.NoError(t, <-ended)
-}
-
-// firstWord runs "good" in place of each step.
-type firstWord struct{ *Children }
-
-func (f firstWord) Start(s Step, progress func(*event.Status)) (Process, error) {
-	return f.Children.Start(Step{Name: s.Name, Args: []string{"good"}, Grace: s.Grace}, progress)
 }

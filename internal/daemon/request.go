@@ -12,9 +12,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 )
 
-// errBusy: the loop did not answer in time.
-var errBusy = errors.New("the service is busy; try again")
-
 // serveOrder carries out an order of the socket.
 func (s *service) serveOrder(o control.Command) (event.Daemon, error) {
 	if o.Action != control.CheckAccess {
@@ -37,7 +34,7 @@ func (s *service) order(o control.Command) (d event.Daemon, err error) {
 	case <-s.done:
 		return event.Daemon{}, errors.New("the service ends")
 	case <-timeout.C:
-		return event.Daemon{}, errBusy
+		return event.Daemon{}, errors.New("the service is busy; try again")
 	}
 	<-answered // the loop answers each order it has taken
 	return d, err
@@ -165,7 +162,7 @@ func (s *service) endPauses(now time.Time) {
 // status returns the state of the service.
 func (s *service) status() event.Daemon {
 	now := s.Clock.Now()
-	d := event.Daemon{PID: os.Getpid(), Start: s.start, Options: s.OptionFile, Problem: s.file.problem,
+	d := event.Daemon{PID: os.Getpid(), Start: s.begun, Options: s.OptionFile, Problem: s.file.problem,
 		Jobs: []event.DaemonJob{}}
 	for _, j := range slices.Concat(s.jobs, s.left) {
 		s.look(j)

@@ -146,7 +146,7 @@ func (s *service) advance(j *live) {
 	}
 	r.step, r.stepStart, r.reported = step, now, now
 	r.status.Store(nil)
-	p, err := s.Runner.Start(step, r.status.Store)
+	p, err := s.Start(step, r.status.Store)
 	if err != nil {
 		s.stepEnded(j, Result{ExitCode: exitCannotRun, Message: err.Error()})
 		return

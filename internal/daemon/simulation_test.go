@@ -184,9 +184,10 @@ func (m *simulation) disturb() (next time.Duration) {
 	return time.Duration(r.IntN(3600)) * time.Second
 }
 
-func poke(c chan struct{}) {
+func poke[T any](c chan T) {
+	var v T
 	select {
-	case c <- struct{}{}:
+	case c <- v:
 	default:
 	}
 }
@@ -225,7 +226,7 @@ func simulate(t *testing.T, seed uint64) {
 	m := &simulation{world: newWorld(t, often, hour, makeJob(t, "daily", daily(), "SCHEDULEJITTER 1h")),
 		random: rand.New(rand.NewPCG(seed, 0)), begun: map[string]time.Time{}, latest: map[string]time.Time{},
 		open: map[string]bool{}, ended: map[string]bool{}, served: map[string]time.Time{}, spare: map[string]bool{}}
-	m.config.Sink, m.config.Runner = m, m
+	m.config.Sink, m.config.Start = m, m.Start
 	m.result = func(Step) (time.Duration, Result) {
 		takes := time.Duration(m.random.IntN(1200)) * time.Second
 		if m.away {

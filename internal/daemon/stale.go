@@ -2,13 +2,9 @@ package daemon
 
 import (
 	"cmp"
-	"errors"
-	"os"
-	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/tidemark-backup/tidemark/internal/control"
 	"github.com/tidemark-backup/tidemark/internal/job"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 )
@@ -26,7 +22,7 @@ func (s *service) stale(j *live, now time.Time) bool {
 // Offline returns the state of the jobs as the state folder has it, for a service that does not answer. Without a state
 // file, nothing is known of them.
 func Offline(dir, host string, jobs []*job.Job, invalid []job.Invalid) ([]event.DaemonJob, error) {
-	s := newService(&Config{World: World{Clock: SystemClock{}}, Host: host})
+	s := newService(&Config{Clock: SystemClock{}, Host: host})
 	var err error
 	if s.state, err = peekState(dir); err != nil {
 		return nil, err
@@ -40,7 +36,7 @@ func Offline(dir, host string, jobs []*job.Job, invalid []job.Invalid) ([]event.
 	s.file.invalid = invalid
 	all := s.status().Jobs
 	for i := range s.jobs {
-		if alive(dir) {
+		if _, held := control.Holder(dir); held {
 			break // it does not answer
 		}
 		s.jobs[i].withoutService(&all[i], s.Clock.Now())
@@ -51,16 +47,6 @@ func Offline(dir, host string, jobs []*job.Job, invalid []job.Invalid) ([]event.
 // overdue is the time after which a job that is due without a service is stale: more than cron takes between two starts
 // of 'tidemark daemon --once'.
 const overdue = 15 * time.Minute
-
-// alive reports whether a process holds the lock of the state folder.
-func alive(dir string) bool {
-	f, err := os.Open(filepath.Join(dir, lockFile))
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
-}
 
 // withoutService describes a job whose state is that of a file, which no process need keep up to date.
 func (j *live) withoutService(d *event.DaemonJob, now time.Time) {

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tidemark-backup/tidemark/internal/control"
 	"github.com/tidemark-backup/tidemark/internal/options/optionfile"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 )
@@ -24,7 +25,6 @@ const stateVersion = 1
 const (
 	stateFile   = "state.json"
 	damagedFile = "state.json.damaged"
-	lockFile    = "lock"
 )
 
 // forgotten is how long a job that left the option file is remembered.
@@ -72,7 +72,7 @@ func lock(dir string) (unlock func(), err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the state folder: %w", err)
 	}
-	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, control.LockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the lock of the state folder: %w", err)
 	}

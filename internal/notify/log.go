@@ -14,7 +14,7 @@ import (
 // lines is how many lines may wait for the journal or syslog.
 const lines = 256
 
-// SystemLog is a sink that writes the log to the journal or to syslog; nil writes nothing.
+// SystemLog is a sink that writes the log to the journal or to syslog.
 type SystemLog struct {
 	queue *queue[event.Log]
 	end   func() error
@@ -41,16 +41,13 @@ func newLog(write func(event.Log), end func() error) *SystemLog {
 
 // Event writes the line of e. A line is dropped if too many wait.
 func (s *SystemLog) Event(e *record.Event) {
-	if line, ok := record.Line(e); ok && s != nil {
+	if line, ok := record.Line(e); ok {
 		s.queue.put(line)
 	}
 }
 
 // Close waits for a short time until all lines are written.
 func (s *SystemLog) Close() error {
-	if s == nil {
-		return nil
-	}
 	s.queue.close(closing)
 	return s.end()
 }
