@@ -17,6 +17,10 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/config"
 )
 
+// ErrGone: there was a repository.
+var ErrGone = errors.New("there is no repository now: is its disk connected and mounted? If it was removed for good, " +
+	"make a new one with 'tidemark init'")
+
 // Attempts is how often a passphrase can be entered.
 const Attempts = 3
 

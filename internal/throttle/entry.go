@@ -35,8 +35,7 @@ func (m *Manager) newEntry(info device.Info, found device.Medium, exact bool) *e
 	e.topIO.always = m.cfg.Blame
 	e.join(m)
 	opt := foreign.Options{
-		Stats: stats(info), Mount: info.Source, Proc: m.cfg.Proc,
-		Peers: e.cooperating, OnDevice: m.onDevice(e), Served: e.served,
+		Proc: m.cfg.Proc, Peers: e.cooperating, OnDevice: m.onDevice(e), Served: e.served,
 		Touches: os.Geteuid() != 0, // O_NOATIME on files of other users needs root
 	}
 	if e.exact {
@@ -72,17 +71,6 @@ func watched(info device.Info, found device.Medium) device.Info {
 		info.Medium = device.Unknown
 	}
 	return info
-}
-
-// stats returns the kernel's statistics of the disks of a device.
-func stats(info device.Info) []string {
-	var all []string
-	for _, leaf := range info.Leaves {
-		if name := leaf.Stats(); name != "" {
-			all = append(all, name)
-		}
-	}
-	return all
 }
 
 // join attaches to the state shared with other processes at the device. Without it the job runs as well, and each

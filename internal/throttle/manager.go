@@ -93,16 +93,12 @@ func (m *Manager) Path(path string) *iopolicy.Pass {
 	return e.pass(m.cfg.Client)
 }
 
-// Gate implements localfs.Gates: Dir, or Path without an open directory.
+// Gate implements localfs.Gates: the pass for an open directory at path, such as the first one beyond a mount point;
+// that of Path without one.
 func (m *Manager) Gate(dir *localfs.Dir, path string) *iopolicy.Pass {
 	if dir == nil {
 		return m.Path(path)
 	}
-	return m.Dir(dir, path)
-}
-
-// Dir returns the pass for an open directory at path, such as the first one beyond a mount point.
-func (m *Manager) Dir(dir *localfs.Dir, path string) *iopolicy.Pass {
 	st, err := dir.Fstat()
 	if err != nil {
 		return m.Path(path)
@@ -131,7 +127,7 @@ func (m *Manager) entryOf(found device.Info, err error) *entry {
 			return e
 		}
 	}
-	return m.add(m.remembered(info), found.Medium, m.several || len(m.all()) > 0)
+	return m.add(Known(m.cfg.State, info), found.Medium, m.several || len(m.all()) > 0)
 }
 
 // add makes an entry. m.mu is held.

@@ -60,12 +60,9 @@ func readMedia(dir string) map[string]string {
 	return known
 }
 
-// remembered returns info with the medium that an earlier run classified. Without one, a disk behind a hypervisor or a
-// bridge starts as solid state: most are, and the classifier corrects it within a second.
-func (m *Manager) remembered(info device.Info) device.Info { return Known(m.cfg.State, info) }
-
-// Known returns info with the medium by which a run that keeps its state in a directory names the device at its start:
-// see remembered.
+// Known returns info with the medium that an earlier run classified, which keeps its state in a directory. Without one,
+// a disk behind a hypervisor or a bridge starts as solid state: most are, and the classifier corrects it within a
+// second.
 func Known(state string, info device.Info) device.Info {
 	if !info.Weak {
 		return info

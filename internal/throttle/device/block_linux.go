@@ -16,12 +16,10 @@ func (v *view) device(dir string) storage {
 	if v.depth > deepest {
 		return storage{is: "more layers than anybody stacks"}
 	}
-	node := dir
 	if _, err := os.Stat(filepath.Join(dir, "partition")); err == nil {
 		dir = filepath.Dir(dir) // the whole disk, which has the queue
 	}
 	s := v.stack(dir)
-	s.node = node
 	s.rotates, _ = rotational(dir)
 	return s
 }

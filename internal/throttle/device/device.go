@@ -10,6 +10,7 @@
 package device
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -104,9 +105,6 @@ type Info struct {
 	// a server; "fs:zfs:tank" for a file system without visible disks. "" where no I/O waits: memory, and kernel file
 	// systems. Devices that share only some disks have different keys: use Overlaps.
 	Key string
-	// Node is the sysfs directory of the block device of the file system: a partition, a mapped device, a loop device, or
-	// the disk. "" where there is none or more than one (a btrfs on several).
-	Node string
 	// Server is the machine of a Remote file system as it was mounted, in lower case and without a user's name; Source is
 	// what was mounted: "nas" and "//nas/share". Both are "" elsewhere and where the kernel does not show it.
 	Server, Source string
@@ -140,6 +138,9 @@ func Overlaps(a, b Info) bool {
 	}
 	return false
 }
+
+// ErrNumber: a device number does not identify a device.
+var ErrNumber = errors.New("the number identifies no device")
 
 // Numbered returns what is behind a file system or block device with a number: major<<32 | minor, as in localfs.Stat.
 // The error is ErrNumber for anonymous numbers, such as those of btrfs subvolumes, except of file systems in memory;

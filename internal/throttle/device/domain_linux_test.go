@@ -3,7 +3,6 @@ package device
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,26 +28,21 @@ func TestDomains(t *testing.T) {
 	for _, c := range []struct {
 		dev       uint64
 		key, name string
-		node      string
 		leaves    []string
 	}{
-		{number(8, 0), "sda@3", "sda", "devices/" + sata, []string{sata}},
-		{number(8, 1), "sda@3", "sda", turns, []string{sata}},
-		{number(259, 1), "nvme0n1@7", "nvme0n1", fast, []string{nvme}},
-		{number(253, 6), "nvme0n1@7", "nvme0n1", "devices/virtual/block/dm-6", []string{nvme}},
-		{number(9, 0), "sda@3", "sda+sdb", mirror, []string{sata, sas}},
-		{number(259, 5), "sda@3", "sda+sdb", mirror + "/md0p1", []string{sata, sas}},
-		{number(253, 5), "sda@3", "sda+vda", "devices/virtual/block/dm-5", []string{sata, vda}},
-		{number(77, 7), "", "xfs", "", nil},
+		{number(8, 0), "sda@3", "sda", []string{sata}},
+		{number(8, 1), "sda@3", "sda", []string{sata}},
+		{number(259, 1), "nvme0n1@7", "nvme0n1", []string{nvme}},
+		{number(253, 6), "nvme0n1@7", "nvme0n1", []string{nvme}},
+		{number(9, 0), "sda@3", "sda+sdb", []string{sata, sas}},
+		{number(259, 5), "sda@3", "sda+sdb", []string{sata, sas}},
+		{number(253, 5), "sda@3", "sda+vda", []string{sata, vda}},
+		{number(77, 7), "", "xfs", nil},
 	} {
 		info := k.numbered(c.dev).info("xfs")
 		require.Equal(t, c.key, info.Key, info.Why)
 		require.Equal(t, c.name, info.Name())
 		require.False(t, info.Indirect)
-		if c.node != "" {
-			c.node = filepath.Join(k.sys, c.node)
-		}
-		require.Equal(t, c.node, info.Node)
 		require.Len(t, info.Leaves, len(c.leaves))
 		for i, at := range c.leaves {
 			require.Equal(t, filepath.Join(k.sys, "devices", at), info.Leaves[i].Sysfs)
@@ -141,7 +135,6 @@ func TestServersInTheMountTable(t *testing.T) {
 		require.Equal(t, c.source, got.Source)
 		require.Equal(t, c.name, got.Name())
 		require.Empty(t, got.Leaves)
-		require.Empty(t, got.Node)
 		require.False(t, got.Weak)
 	}
 	require.True(t, Overlaps(info[1], info[2]), "two shares of one server")
@@ -204,11 +197,9 @@ func TestLoopsInBtrfs(t *testing.T) {
 	k.link("fs/btrfs/id/devices/sda1", turns)
 	one := k.btrfsDevices("id")
 	require.False(t, one.rotates)
-	require.Equal(t, filepath.Join(k.sys, turns), one.node)
 	require.True(t, one.weak)
 	k.link("fs/btrfs/id/devices/nvme0n1p1", fast)
 	two := k.btrfsDevices("id").info("btrfs")
-	require.Empty(t, two.Node, "there is not one")
 	require.Len(t, two.Leaves, 2)
 }
 
@@ -234,7 +225,6 @@ func TestLoopsAreNotThemselves(t *testing.T) {
 			k.write(at+"/loop/dio", c.dio+"\n")
 			info := k.numbered(number(7, 3)).info("ext4")
 			require.Equal(t, filepath.Base(c.at)+"@9", info.Key)
-			require.Equal(t, filepath.Join(k.sys, at), info.Node)
 			require.True(t, info.Indirect)
 			require.Equal(t, c.weak, info.Weak, info.Why)
 		})
@@ -245,5 +235,5 @@ func TestLoopsAreNotThemselves(t *testing.T) {
 	info := k.numbered(number(7, 3)).info("ext4")
 	require.Equal(t, "loop3", info.Key)
 	require.False(t, info.Indirect, "its own counters are those of the reader")
-	require.True(t, strings.HasSuffix(info.Node, "loop3"))
+	require.Equal(t, filepath.Join(k.sys, at), info.Leaves[0].Sysfs)
 }

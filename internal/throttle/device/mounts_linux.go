@@ -83,8 +83,6 @@ func (v *view) mounted(o *object) (storage, bool) {
 // from it: the kernel looks only behind file systems on one device.
 func several(legs []storage) storage {
 	all := together(legs)
-	if all.rotates = false; len(legs) == 1 {
-		all.node = legs[0].node
-	}
+	all.rotates = false
 	return all
 }

@@ -60,7 +60,6 @@ type storage struct {
 	medium         Medium
 	weak           bool // see Info
 	leaves         []Leaf
-	node           string
 	domain         string // where the leaves are not what counts
 	server, source string
 	indirect       bool
@@ -72,8 +71,7 @@ func (s storage) info(kind string) Info {
 	slices.SortFunc(s.leaves, func(a, b Leaf) int { return cmp.Compare(a.Name, b.Name) })
 	info := Info{
 		Medium: s.medium, Weak: s.weak && s.medium != Memory, FS: kind, Why: "The data lies on " + s.is + ".",
-		Leaves: slices.Compact(s.leaves), Node: s.node, Server: s.server, Source: s.source, Indirect: s.indirect,
-		domain: s.domain,
+		Leaves: slices.Compact(s.leaves), Server: s.server, Source: s.source, Indirect: s.indirect, domain: s.domain,
 	}
 	for _, leaf := range info.Leaves {
 		info.Disks = append(info.Disks, leaf.Name)

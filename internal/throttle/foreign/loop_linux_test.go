@@ -255,8 +255,8 @@ type turnstile struct {
 func (d disk) watch(t *testing.T, every time.Duration, opt Options) *turnstile {
 	g := &turnstile{every: every}
 	g.m.At = time.Now()
-	opt.Stats = []string{d.stat}
-	g.w = Watch(device.Info{Medium: device.SSD, FS: d.fs}, opt)
+	leaf := device.Leaf{Sysfs: filepath.Dir(d.stat)}
+	g.w = Watch(device.Info{Medium: device.SSD, FS: d.fs, Leaves: []device.Leaf{leaf}}, opt)
 	mode, why := g.w.Mode()
 	require.Equal(t, diskwatch.Checking, mode, why)
 	t.Cleanup(g.w.Close)

@@ -2,6 +2,7 @@ package foreign
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -11,6 +12,9 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy/diskwatch"
 )
+
+// errNotCounted: the kernel keeps no counters for it.
+var errNotCounted = errors.New("the kernel keeps no counters for it")
 
 // traffic is what this machine has moved to and from a server.
 type traffic struct{ read, written, ops uint64 }
@@ -50,7 +54,7 @@ func (j *mountDetector) Close() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.broken == nil {
-		j.broken = errClosed
+		j.broken = errors.New("the watch was ended")
 	}
 	j.end()
 }

@@ -6,12 +6,14 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/throttle/device"
 )
 
 // openMount opens the counters of a network mount.
-func openMount(fs string, opt Options) (counters, error) {
-	name, parse := cmp.Or(opt.Proc, "/proc"), parseCIFS
-	switch {
+func openMount(info device.Info, proc string) (counters, error) {
+	name, parse := cmp.Or(proc, "/proc"), parseCIFS
+	switch fs := info.FS; {
 	case fs == "cifs" || strings.HasPrefix(fs, "smb"):
 		name += "/fs/cifs/Stats"
 	case strings.HasPrefix(fs, "nfs"):
@@ -31,7 +33,7 @@ func openMount(fs string, opt Options) (counters, error) {
 				return traffic{}, err
 			}
 			if n < len(buf) {
-				return parse(buf[:n], opt.Mount)
+				return parse(buf[:n], info.Source)
 			}
 			buf = make([]byte, 2*len(buf))
 		}

@@ -8,18 +8,14 @@ import (
 
 // open returns the counters of a device.
 func open(info device.Info, opt Options) counters {
-	switch info.Medium {
-	case device.Memory:
-		return blind("The data is in memory, so no program waits for a device.")
-	case device.Remote:
-		m, err := openMount(info.FS, opt)
-		if err != nil {
-			return blind("What others on this machine do at the server cannot be seen: " + err.Error() + ".")
-		}
-		return m
-	case device.Unknown, device.SSD, device.HDD:
+	if info.Medium != device.Remote {
+		return openDisks(info, opt, "")
 	}
-	return openDisks(info, opt, "")
+	m, err := openMount(info, opt.Proc)
+	if err != nil {
+		return blind("What others on this machine do at the server cannot be seen: " + err.Error() + ".")
+	}
+	return m
 }
 
 // deviceOf returns the number of the device that an open file lies on, or is. It sends no request to a server.

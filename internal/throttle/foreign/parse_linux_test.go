@@ -169,7 +169,7 @@ func TestStatisticsThatAreOff(t *testing.T) {
 	root := tree(t, map[string]string{"sdx/stat": "1 2 3 4 5 6 7 8 9 10 11\n", "sdx/queue/iostats": "0\n",
 		"sdy/stat": "nonsense"})
 	for name, says := range map[string]string{"sdx": "iostats", "sdy": "not the statistics", "sdz": "no such file"} {
-		w := Watch(device.Info{Medium: device.HDD}, Options{Stats: []string{filepath.Join(root, name, "stat")}})
+		w := Watch(device.Info{Medium: device.HDD, Leaves: []device.Leaf{{Sysfs: filepath.Join(root, name)}}}, Options{})
 		mode, why := w.Mode()
 		require.Equal(t, diskwatch.Blind, mode)
 		require.Contains(t, why, says)
@@ -179,8 +179,9 @@ func TestStatisticsThatAreOff(t *testing.T) {
 }
 
 func TestAnotherProcessReadsForThisOne(t *testing.T) {
-	stat := tree(t, map[string]string{"stat": "1 2 3 4 5 6 7 8 9 10 11\n"}) + "/stat"
-	w := Watch(device.Info{Medium: device.SSD, FS: "fuseblk", Indirect: true}, Options{Stats: []string{stat}})
+	disk := tree(t, map[string]string{"stat": "1 2 3 4 5 6 7 8 9 10 11\n"})
+	w := Watch(device.Info{Medium: device.SSD, FS: "fuseblk", Indirect: true, Leaves: []device.Leaf{{Sysfs: disk}}},
+		Options{})
 	defer w.Close()
 	mode, why := w.Mode()
 	require.Equal(t, diskwatch.Gaps, mode)

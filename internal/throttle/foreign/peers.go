@@ -182,7 +182,6 @@ func (c *peerProcesses) remove(pid int, m *peerProcess, now time.Time) {
 func (c *peerProcesses) sum(now time.Time) diskwatch.PeerIO {
 	k := diskwatch.PeerIO{Read: c.gone.Read, Dirtied: c.gone.Written}
 	for pid, m := range c.peers {
-		alive := m.round == c.round
 		var b iopolicy.Bytes
 		for child, r := range m.descendants {
 			did, ok := r.update()
@@ -202,15 +201,13 @@ func (c *peerProcesses) sum(now time.Time) diskwatch.PeerIO {
 		b.Written += did.Written + m.gone.Written
 		b.Read = less(b.Read, less(m.peer.Elsewhere.Read, m.away))
 		m.note(b, now, &k)
-		if alive && ok {
-			k.Alive++
-			k.Read += m.sum.Read
-			k.Dirtied += m.sum.Written
-			continue
-		}
 		k.Read += m.sum.Read
 		k.Dirtied += m.sum.Written
-		c.remove(pid, m, now)
+		if m.round == c.round && ok {
+			k.Alive++
+		} else {
+			c.remove(pid, m, now)
+		}
 	}
 	k.Changed = !c.changed.IsZero() && now.Sub(c.changed) < churn
 	c.last = k

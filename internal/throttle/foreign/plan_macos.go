@@ -5,12 +5,8 @@ import "github.com/tidemark-backup/tidemark/internal/throttle/device"
 // planOfMac returns how others are detected on a medium with the counters of macOS: none is why they cannot be, only
 // is why in gaps alone.
 func planOfMac(m device.Medium, opt Options) (_ Options, only, none string) {
-	switch m {
-	case device.Memory:
-		return opt, "", "The data is in memory, so no program waits for a device."
-	case device.Remote:
+	if m == device.Remote {
 		return opt, "", "What others on this machine do at the server cannot be seen."
-	case device.Unknown, device.SSD, device.HDD:
 	}
 	if opt.Elsewhere != nil { // what an operation is charged with may be for another one
 		only, opt.Elsewhere = "macOS counts the I/O of a process, not of a thread, and this one uses several devices", nil

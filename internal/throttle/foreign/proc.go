@@ -2,6 +2,7 @@ package foreign
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -26,7 +27,7 @@ func (root proc) open(pid int, start uint64) (process, error) {
 	p := &other{file: f}
 	if _, _, ok := p.bytes(); !ok || start != 0 && startOf(dir) != start {
 		f.Close()
-		return nil, errEnded
+		return nil, errors.New("the process has ended")
 	}
 	return p, nil
 }

@@ -85,7 +85,7 @@ func load(path string, buf []byte) []byte {
 func measure(dir string) (u usage, ok bool) {
 	var buf [1024]byte
 	s := parseStat(load(dir+"/stat", buf[:]))
-	u = usage{start: s.start, kernel: s.flags&kernelThread != 0, faults: s.faults}
+	u = usage{start: s.start, kernel: s.flags&kernelThread != 0, faults: s.faults, threads: map[int]uint64{}}
 	tasks := dir + "/task"
 	entries, err := os.ReadDir(tasks)
 	if err != nil {
@@ -97,7 +97,7 @@ func measure(dir string) (u usage, ok bool) {
 			continue
 		}
 		if moved, ok := total(tasks + "/" + e.Name()); ok {
-			u.threads = append(u.threads, thread{tid, moved})
+			u.threads[tid] = moved
 		}
 	}
 	if u.total, ok = total(dir); !ok {

@@ -31,19 +31,13 @@ const (
 	offDevice                       // it had something open on other devices only
 )
 
-// thread is the I/O of one thread.
-type thread struct {
-	tid   int
-	bytes uint64
-}
-
 // usage is the I/O of one process.
 type usage struct {
 	start  uint64
 	kernel bool // a kernel thread
 	// total includes ended threads and children that were waited for.
 	total   uint64
-	threads []thread
+	threads map[int]uint64 // bytes by ID
 	// faults are page faults of children that were waited for. Every child has some: while faults stay the same, a rise of
 	// total is the process's own. settled: they were the same before and after total was read.
 	faults   uint64
@@ -57,17 +51,13 @@ func (u *usage) since(old usage, known bool) {
 	if known && old.start != u.start { // the ID was reused
 		old, known = usage{}, false
 	}
-	before := make(map[int]uint64, len(old.threads))
-	for _, t := range old.threads {
-		before[t.tid] = t.bytes
-	}
 	u.rose, u.location = 0, old.location
-	for _, t := range u.threads {
-		was := before[t.tid]
-		if t.bytes < was { // the ID was reused
+	for tid, bytes := range u.threads {
+		was := old.threads[tid]
+		if bytes < was { // the ID was reused
 			was = 0
 		}
-		u.rose += t.bytes - was
+		u.rose += bytes - was
 	}
 	// total includes threads that have ended.
 	if u.settled && u.faults == old.faults && (old.settled || !known) {

@@ -61,9 +61,10 @@ func TestBlame(t *testing.T) {
 }
 
 func TestOwnRise(t *testing.T) {
-	th := func(bytes ...uint64) (out []thread) {
+	th := func(bytes ...uint64) map[int]uint64 {
+		out := map[int]uint64{}
 		for i, b := range bytes {
-			out = append(out, thread{10 + i, b})
+			out[10+i] = b
 		}
 		return out
 	}

@@ -13,11 +13,7 @@ import (
 // Options describe a device and its users. The functions are called within Look, while the gate is locked, and must not
 // call a gate.
 type Options struct {
-	// Stats are the statistics files of the disks below, such as /sys/block/sda/stat; none for another machine.
-	Stats []string
-	// Mount is the source of a network mount in the mount table, "//server/share" or "server:/export".
-	Mount string
-	Proc  string // the proc file system with the counters of the mount; "": /proc
+	Proc string // the proc file system with the counters of the mount; "": /proc
 	// Elsewhere returns how many bytes of this process are proven to have gone to other devices. Nil: the process uses
 	// this device only. If set, the gate must meter every operation (iopolicy.Metering.Attribute).
 	Elsewhere func() iopolicy.Bytes
@@ -64,7 +60,9 @@ func (blind) Close()                                     {}
 // Watch starts to watch a device. There must be no own I/O meanwhile. Without counters the Watcher is Blind.
 func Watch(info device.Info, opt Options) *Watcher {
 	w := &Watcher{interval: interval(info.Medium), top: topProcesses{onDevice: opt.OnDevice}}
-	w.counters = open(info, opt)
+	if w.counters = blind("The data is in memory, so no program waits for a device."); info.Medium != device.Memory {
+		w.counters = open(info, opt)
+	}
 	if d, ok := w.counters.(*diskwatch.Watcher); ok {
 		w.interval = d.Interval()
 	}
@@ -73,7 +71,13 @@ func Watch(info device.Info, opt Options) *Watcher {
 
 // openDisks watches the disks of a device. only, if not empty, is why others are seen only in gaps.
 func openDisks(info device.Info, opt Options, only string) counters {
-	d, err := diskwatch.OpenDisks(opt.Stats...)
+	var stats []string
+	for _, leaf := range info.Leaves {
+		if name := leaf.Stats(); name != "" {
+			stats = append(stats, name)
+		}
+	}
+	d, err := diskwatch.OpenDisks(stats...)
 	if err != nil {
 		return unreadable(err)
 	}

@@ -52,14 +52,7 @@ const pause = 100 * time.Millisecond
 // apply gives the group the nice value of a policy, and never a better one than was found. Unlike that of a thread it
 // may be set back by anybody, unless it was below 0.
 func (g *autogroup) apply(policy iopolicy.Policy, out *Applied) {
-	nice := g.found
-	switch policy {
-	case iopolicy.Utility:
-		nice = max(nice, niceUtility)
-	case iopolicy.Throttle:
-		nice = max(nice, niceThrottle)
-	case iopolicy.Important, iopolicy.Standard, iopolicy.Passive:
-	}
+	nice := max(g.found, niceOf(policy))
 	if now, err := readAutogroup(); err != nil || now == nice {
 		return
 	}

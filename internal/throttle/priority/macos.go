@@ -128,16 +128,10 @@ func (p *macProcess) Apply(policy iopolicy.Policy) (Applied, error) {
 // (throttle_info_update_internal). The background is left alone: it moves all threads to the efficiency cores and puts
 // sockets behind those of others. No part is better than it is in s.
 func (s macState) besideGates(policy iopolicy.Policy) macState {
-	switch policy {
-	case iopolicy.Utility:
-		s.nice = max(s.nice, niceUtility)
-	case iopolicy.Throttle:
-		s.nice = max(s.nice, niceThrottle)
-	case iopolicy.Important:
-		return s
-	case iopolicy.Standard, iopolicy.Passive:
+	s.nice = max(s.nice, niceOf(policy))
+	if policy != iopolicy.Important {
+		s.iopol = worse(s.iopol, iopolPassive)
 	}
-	s.iopol = worse(s.iopol, iopolPassive)
 	return s
 }
 

@@ -30,8 +30,20 @@ func (a *Applied) note(sentence string) {
 	}
 }
 
+// niceOf returns the least nice value under a policy; the best, -20, if it lowers nothing.
+func niceOf(p iopolicy.Policy) int {
+	switch p {
+	case iopolicy.Utility:
+		return niceUtility
+	case iopolicy.Throttle:
+		return niceThrottle
+	case iopolicy.Important, iopolicy.Standard, iopolicy.Passive:
+	}
+	return -20
+}
+
 // lowers reports whether a policy lowers the CPU priority.
-func lowers(p iopolicy.Policy) bool { return p == iopolicy.Utility || p == iopolicy.Throttle }
+func lowers(p iopolicy.Policy) bool { return niceOf(p) > 0 }
 
 // ApplyTo applies the kernel-side part of a policy to another process, all its threads and its future children. A
 // policy that lowers nothing undoes an earlier ApplyTo, as far as the process shows it, and changes nothing else. The

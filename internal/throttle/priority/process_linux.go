@@ -197,18 +197,14 @@ func (p *Process) pass(policy iopolicy.Policy, out *Applied) (changed bool, err 
 // target returns the state that a policy gives to a thread found in some state. Under Throttle the threads that compute
 // have idle scheduling, or all, where they may leave it and none is known to compute.
 func (p *Process) target(tid int, found state, policy iopolicy.Policy) state {
-	switch policy {
-	case iopolicy.Utility:
-		return found.lowered(niceUtility, bestEffort(lowestLevel))
-	case iopolicy.Throttle:
-		lowered := found.lowered(niceThrottle, bestEffort(lowestLevel))
-		if p.tids[tid] || p.idle && p.busy == 0 {
-			lowered = lowered.idle()
-		}
-		return lowered
-	case iopolicy.Important, iopolicy.Standard, iopolicy.Passive:
+	if !lowers(policy) {
+		return found
 	}
-	return found
+	lowered := found.lowered(niceOf(policy), bestEffort(lowestLevel))
+	if policy == iopolicy.Throttle && (p.tids[tid] || p.idle && p.busy == 0) {
+		lowered = lowered.idle()
+	}
+	return lowered
 }
 
 // move brings a thread from its state to another, one property at a time, so that what is refused of one does not keep

@@ -169,9 +169,7 @@ func (r *started) wait(ctx context.Context) (exit int, err error) {
 			ended, asked = nil, true
 			_ = unix.Kill(r.pid, unix.SIGTERM)
 			_ = unix.Kill(r.pid, unix.SIGCONT) // a stopped process handles no signal
-			timer := time.NewTimer(r.patience)
-			defer timer.Stop() //nolint:revive // this case runs once: a channel that is nil never fires
-			killer = timer.C
+			killer = time.After(r.patience)
 		case <-killer:
 			_ = unix.Kill(r.pid, unix.SIGKILL)
 		}

@@ -89,17 +89,16 @@ type sample struct {
 
 // Watcher implements iopolicy.Watcher and iopolicy.GapRequester for some disks. It is safe for concurrent use.
 type Watcher struct {
-	src      source
-	opt      Options
-	interval time.Duration
+	src source
+	opt Options
 
 	mu            sync.Mutex
 	last          sample
 	clear         time.Time // when own I/O last did not hide foreign reads
 	gapState      gapState
 	calibration   calibration
-	reads         ratchet
-	helpers       ratchet // like reads, with peers counted as foreign
+	reads         int64 // the most that low has been, a bound that counts only when it exceeds its maximum
+	helpers       int64 // like reads, with peers counted as foreign
 	pendingPeerIO [iopolicy.Tiers]time.Time
 	writes        writes
 	foreign       uint64
@@ -119,8 +118,8 @@ func New(d *Disks, opt Options) (*Watcher, error) {
 
 // newWatcher takes a first sample, the base of all later ones. It closes src if that fails.
 func newWatcher(src source, opt Options, disks int) (*Watcher, error) {
-	w := &Watcher{src: src, opt: opt, interval: opt.Interval, writes: newWrites(opt.FS, disks)}
-	w.gapState.limit = drained * w.interval
+	w := &Watcher{src: src, opt: opt, writes: newWrites(opt.FS, disks)}
+	w.gapState.limit = drained * w.opt.Interval
 	g, err := w.sample(iopolicy.Moment{At: time.Now()})
 	if err != nil {
 		w.close()
@@ -128,8 +127,7 @@ func newWatcher(src source, opt Options, disks int) (*Watcher, error) {
 	}
 	w.last, w.clear = g, g.At
 	w.gapState.begin(g.At)
-	w.reads.reset(g.low())
-	w.helpers.reset(g.lowAlone())
+	w.reads, w.helpers = g.low(), g.lowAlone()
 	w.writes.begin(&g, opt)
 	w.writes.dropped = src.cancelled()
 	w.calibration.begin(&g, opt.Elsewhere != nil)
@@ -162,7 +160,7 @@ func (w *Watcher) end(why error) {
 }
 
 // Interval implements iopolicy.Watcher.
-func (w *Watcher) Interval() time.Duration { return w.interval }
+func (w *Watcher) Interval() time.Duration { return w.opt.Interval }
 
 // Err returns why nothing is seen any more, such as a disk that was removed.
 func (w *Watcher) Err() error {
@@ -194,7 +192,7 @@ func (w *Watcher) Foreign() uint64 {
 func (w *Watcher) NeedsGaps() (every, length time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	length = w.gapState.length(max(w.interval, 5*time.Millisecond))
+	length = w.gapState.length(max(w.opt.Interval, 5*time.Millisecond))
 	switch every = 20 * length; {
 	case w.err != nil:
 	case w.calibration.mode == Gaps:
@@ -270,7 +268,7 @@ func (w *Watcher) Look(m iopolicy.Moment) (s iopolicy.Sighting) {
 	// I/O submitted outside the gate may still be in flight.
 	asked := g.own.Faults != w.last.own.Faults || w.opt.Elsewhere == nil && g.own.Read != w.last.own.Read
 	w.gapState.update(&g, &w.last, gap, asked, w.gapsOnly())
-	if g.low() >= w.reads.top() {
+	if g.low() >= w.reads {
 		w.clear = m.At
 	}
 	w.last = g
@@ -335,8 +333,7 @@ func (w *Watcher) counted(g *sample) bool {
 func (w *Watcher) rebase(g *sample) {
 	w.last = *g
 	w.gapState.begin(g.At)
-	w.reads.reset(g.low())
-	w.helpers.reset(g.lowAlone())
+	w.reads, w.helpers = g.low(), g.lowAlone()
 	w.writes.begin(g, w.opt)
 	if !w.calibration.final {
 		w.calibration.begin(g, w.opt.Elsewhere != nil)
@@ -345,10 +342,10 @@ func (w *Watcher) rebase(g *sample) {
 
 // readsSeen reports whether there were foreign reads since the last poll.
 func (w *Watcher) readsSeen(g *sample, gap bool) bool {
-	if g.low() > w.reads.top() && g.peers.Alive > 0 {
+	if g.low() > w.reads && g.peers.Alive > 0 {
 		g.peers = w.opt.Peers.Recount(g.At) // it may be a new child of a peer
 	}
-	rise := uint64(max(0, w.reads.lift(g.low())))
+	rise := lift(&w.reads, g.low())
 	var inGap uint64
 	if gap && w.gapState.calm {
 		inGap = w.unexplained(g)
@@ -386,15 +383,14 @@ func (w *Watcher) unexplained(g *sample) uint64 {
 
 // lower lowers the ratchets when no own read can be in flight: the missing bytes were read from other devices.
 func (w *Watcher) lower(g *sample, gap bool) {
-	if g.Inflight > 0 || g.low() >= w.reads.top() && g.lowAlone() >= w.helpers.top() {
+	if g.Inflight > 0 || g.low() >= w.reads && g.lowAlone() >= w.helpers {
 		return
 	}
 	arrived := g.dev.Inflight == 0 || gap && w.gapState.late
 	if arrived && gap && g.own.Read == w.last.own.Read && g.away.Read == w.last.away.Read &&
 		g.peers.Read == w.last.peers.Read &&
-		g.At.Sub(w.last.At) >= w.interval/4 { // shorter than half a forced gap
-		w.reads.lower(g.low())
-		w.helpers.lower(g.lowAlone())
+		g.At.Sub(w.last.At) >= w.opt.Interval/4 { // shorter than half a forced gap
+		w.reads, w.helpers = min(w.reads, g.low()), min(w.helpers, g.lowAlone())
 		return
 	}
 	if w.opt.Elsewhere != nil || g.peers.Alive > 0 || g.dev.Inflight > 0 {
@@ -405,8 +401,7 @@ func (w *Watcher) lower(g *sample, gap bool) {
 	// submitted is complete.
 	if err == nil && again.Inflight == 0 && w.src.self().Read == g.own.Read {
 		low := int64(again.Read) - int64(g.own.Read) - int64(g.peers.Read)
-		w.reads.lower(low)
-		w.helpers.lower(low + int64(g.peers.Read))
+		w.reads, w.helpers = min(w.reads, low), min(w.helpers, low+int64(g.peers.Read))
 	}
 }
 
@@ -436,7 +431,7 @@ func (w *Watcher) peersSeen(g *sample, s *iopolicy.Sighting) {
 	if w.opt.Peers == nil {
 		return
 	}
-	did := w.helpers.lift(g.lowAlone()) > 0 || g.dev.Written > w.last.dev.Written || g.dev.Flushes > w.last.dev.Flushes
+	did := lift(&w.helpers, g.lowAlone()) > 0 || g.dev.Written > w.last.dev.Written || g.dev.Flushes > w.last.dev.Flushes
 	for t := range w.pendingPeerIO {
 		if g.peers.Rose[t] {
 			w.pendingPeerIO[t] = g.At
@@ -449,6 +444,13 @@ func (w *Watcher) peersSeen(g *sample, s *iopolicy.Sighting) {
 			w.pendingPeerIO[t] = time.Time{}
 		}
 	}
+}
+
+// lift makes most at least low, and returns by how much it was less.
+func lift(most *int64, low int64) uint64 {
+	by := max(0, low-*most)
+	*most += by
+	return uint64(by)
 }
 
 // less returns a-b, or 0.
