@@ -53,7 +53,7 @@ func missingFolder(folder string) bool {
 
 // unfit returns the error for a target that is not usable.
 func unfit(report *target.Report) error {
-	if report.Verdict() != target.IsUnfit {
+	if report.Verdict() != target.Unfit {
 		return nil
 	}
 	var reasons []error

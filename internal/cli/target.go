@@ -76,7 +76,7 @@ func (a *app) checkTarget(ctx context.Context, text string, speed bool) error {
 	if err := a.print.Print(output.Target(report)); err != nil {
 		return err
 	}
-	if report.Verdict() == target.IsUnfit {
+	if report.Verdict() == target.Unfit {
 		return fmt.Errorf("%w: %s is %s", errUnfit, at, report.Sentence())
 	}
 	if speed {
@@ -84,7 +84,7 @@ func (a *app) checkTarget(ctx context.Context, text string, speed bool) error {
 			return err
 		}
 	}
-	if report.Verdict() == target.IsDegraded {
+	if report.Verdict() == target.Degraded {
 		return fmt.Errorf("%w: %s is %s", errDegraded, at, report.Sentence())
 	}
 	return nil

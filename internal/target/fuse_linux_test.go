@@ -83,7 +83,7 @@ func TestFUSEDaemonDies(t *testing.T) {
 		r, err := target.Run(t.Context(), point, target.Options{Pass: gate.Pass(iopolicy.NewClient(iopolicy.Important))})
 		<-done
 		if err == nil { // the probes were faster
-			require.NotEqual(t, target.IsUnfit, r.Verdict(), "after %d operations", operations)
+			require.NotEqual(t, target.Unfit, r.Verdict(), "after %d operations", operations)
 			continue
 		}
 		require.NotErrorIs(t, err, target.ErrNotFolder, "after %d operations", operations)

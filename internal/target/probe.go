@@ -57,7 +57,7 @@ func runFolder(ctx context.Context, path string, opt Options) (*Report, error) {
 	}
 	door := localfs.IOContext{Ctx: ctx, Pass: opt.Pass}
 	p := newProber(ctx, &Report{Path: path}, opt)
-	if err := p.describe(door); err != nil || p.report.Verdict() == IsUnfit {
+	if err := p.describe(door); err != nil || p.report.Verdict() == Unfit {
 		return p.report, err
 	}
 	p.open = func(name string) (store.Store, error) { return local.Open(filepath.Join(path, name), opt.Pass) }

@@ -148,7 +148,7 @@ func TestFileSystems(t *testing.T) {
 func TestReadOnly(t *testing.T) {
 	path := disk(t, 32<<20, ",ro", "mkfs.ext4", "-q")
 	r := run(t, path)
-	require.Equal(t, target.IsUnfit, r.Verdict())
+	require.Equal(t, target.Unfit, r.Verdict())
 	require.Contains(t, probe(t, r, "file system").Remedy, "mount it for writing")
 	require.Equal(t, "unfit because of file system", r.Sentence())
 }
@@ -170,7 +170,7 @@ func TestFullDisk(t *testing.T) {
 func TestPseudoFileSystem(t *testing.T) {
 	r, err := target.Run(t.Context(), "/proc", target.Options{})
 	require.NoError(t, err)
-	require.Equal(t, target.IsUnfit, r.Verdict())
+	require.Equal(t, target.Unfit, r.Verdict())
 }
 
 func TestNotAFolder(t *testing.T) {

@@ -19,7 +19,7 @@ const rememberedFile = "target.json"
 // remembered is the mount that was probed last, and the verdict.
 type remembered struct {
 	Mount   Identity `json:"mount"`
-	Verdict Verdict  `json:"verdict"`
+	Verdict Result   `json:"verdict"`
 }
 
 // ProbeOnce probes the folder path of a repository, unless the same file system was mounted there at the last probe:

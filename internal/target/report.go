@@ -1,17 +1,19 @@
 package target
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/throttle/device"
 )
 
-// Result is the outcome of a probe.
+// Result is the outcome of a probe, or of all probes together.
 type Result string
 
 // The results, worst last.
 const (
 	Good     Result = "ok"
+	Safe     Result = "safe"     // of all probes: Good and Info only
 	Info     Result = "info"     // nothing depends on it
 	Degraded Result = "degraded" // weaker than it should be; tidemark works around it
 	Unfit    Result = "unfit"    // a repository cannot be kept here
@@ -26,16 +28,6 @@ type Probe struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// Verdict is the result of all probes.
-type Verdict string
-
-// The verdicts.
-const (
-	Safe       Verdict = "safe"
-	IsDegraded Verdict = "degraded"
-	IsUnfit    Verdict = "unfit"
-)
-
 // Report describes a probed folder.
 type Report struct {
 	Path     string // absolute
@@ -44,15 +36,15 @@ type Report struct {
 	Probes   []Probe
 }
 
-// Verdict returns that of the worst probe.
-func (r *Report) Verdict() Verdict {
+// Verdict returns Safe, or the result of the worst probe.
+func (r *Report) Verdict() Result {
 	verdict := Safe
 	for _, p := range r.Probes {
 		switch p.Result {
 		case Unfit:
-			return IsUnfit
+			return Unfit
 		case Degraded:
-			verdict = IsDegraded
+			verdict = Degraded
 		}
 	}
 	return verdict
@@ -60,14 +52,8 @@ func (r *Report) Verdict() Verdict {
 
 // Because returns the probes that decide the verdict; none if it is safe.
 func (r *Report) Because() []Probe {
-	want := map[Verdict]Result{IsDegraded: Degraded, IsUnfit: Unfit}[r.Verdict()]
-	var all []Probe
-	for _, p := range r.Probes {
-		if p.Result == want {
-			all = append(all, p)
-		}
-	}
-	return all
+	other := func(p Probe) bool { return p.Result != r.Verdict() }
+	return slices.DeleteFunc(slices.Clone(r.Probes), other)
 }
 
 // Sentence returns the verdict in words: "safe", or "degraded because of flush, clock".

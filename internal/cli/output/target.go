@@ -29,7 +29,7 @@ func targetEvents(t *target.Report) []any {
 	return []any{&struct {
 		Type    string          `json:"message_type"` // "target"
 		Path    string          `json:"path"`
-		Verdict target.Verdict  `json:"verdict"`
+		Verdict target.Result   `json:"verdict"`
 		Medium  string          `json:"medium"`
 		Device  string          `json:"device,omitempty"`
 		Mount   target.Identity `json:"mount"`
