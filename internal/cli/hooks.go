@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/hook"
 	"github.com/tidemark-backup/tidemark/internal/job"
+	"github.com/tidemark-backup/tidemark/internal/record"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
@@ -51,7 +52,7 @@ func (a *app) withHooks(ctx context.Context, f *backupFlags, backup func() (snap
 		case o := <-ended:
 			return o
 		case <-a.ending.tooLate():
-			return hook.Outcome{Word: hook.Stopped, Err: errInterrupted}
+			return hook.Outcome{Word: record.Stopped, Err: errInterrupted}
 		}
 	})
 }
@@ -70,13 +71,13 @@ func (a *app) settleHooks(j *job.Job) (ran bool, err error) {
 func outcomeWord(ctx context.Context, err error) string {
 	switch {
 	case err == nil:
-		return hook.Done
+		return record.Done
 	case ctx.Err() != nil:
-		return hook.Stopped
+		return record.Stopped
 	case errors.Is(err, errIncomplete):
-		return hook.Incomplete
+		return record.Incomplete
 	}
-	return hook.Failed
+	return record.Failed
 }
 
 // owedFile returns the file that remembers a run of a job which was killed between its commands.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+
+	"github.com/tidemark-backup/tidemark/internal/record"
 )
 
 // The names of the commands, in the option file and in TIDEMARK_STEP.
@@ -14,14 +16,6 @@ const (
 	Failure = "failure-command"
 	// Owed is an after-command for an earlier run that was killed, in reports only.
 	Owed = "after-command of a killed run"
-)
-
-// The outcomes of a backup, in TIDEMARK_OUTCOME.
-const (
-	Done       = "done"
-	Incomplete = "incomplete" // a snapshot without some objects
-	Failed     = "failed"
-	Stopped    = "stopped" // by a signal
 )
 
 // Commands are the commands around a backup. One without a Line is left out.
@@ -35,7 +29,7 @@ type Commands struct {
 
 // Outcome is how a backup ended.
 type Outcome struct {
-	Word     string // such as Done
+	Word     string // such as record.Done
 	Snapshot string // ID; "": none was made
 	Err      error
 }
@@ -59,13 +53,13 @@ func Around(ctx context.Context, c Commands, backup func() Outcome) error {
 	if owed {
 		owing := c
 		owing.Ended = func(_ string, r Result, err error) { c.report(Owed, r, err) }
-		_ = owing.run(ctx, After, c.After, Outcome{Word: Stopped, Err: errKilled}) // it is reported
+		_ = owing.run(ctx, After, c.After, Outcome{Word: record.Stopped, Err: errKilled}) // it is reported
 	}
 	var o Outcome
 	if err := c.run(ctx, Before, c.Before, Outcome{}); err != nil {
-		o = Outcome{Word: Failed, Err: fmt.Errorf("%w; the backup was not started", err)}
+		o = Outcome{Word: record.Failed, Err: fmt.Errorf("%w; the backup was not started", err)}
 		if ctx.Err() != nil {
-			o.Word = Stopped
+			o.Word = record.Stopped
 		}
 	} else {
 		o = backup()
@@ -76,18 +70,18 @@ func Around(ctx context.Context, c Commands, backup func() Outcome) error {
 	d.settle()
 	if err != nil {
 		switch o.Word {
-		case Done:
+		case record.Done:
 			o.Err = err
-		case Incomplete:
+		case record.Incomplete:
 			o.Err = fmt.Errorf("%w; %v", err, o.Err) //nolint:errorlint // the run failed, and is no longer incomplete
 		default:
 			o.Err = fmt.Errorf("%w; %v", o.Err, err) //nolint:errorlint // the first error determines the exit code
 		}
-		if o.Word != Stopped {
-			o.Word = Failed
+		if o.Word != record.Stopped {
+			o.Word = record.Failed
 		}
 	}
-	if o.Word == Failed {
+	if o.Word == record.Failed {
 		_ = c.run(ctx, Failure, c.Failure, o) // Ended reports it
 	}
 	return o.Err

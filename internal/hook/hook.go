@@ -124,14 +124,8 @@ func run(ctx context.Context, c Command, grace time.Duration) (Result, error) {
 // endGroup ends all processes of a group. The ID of a group is not used again while the group has a member.
 func endGroup(group int, grace time.Duration) {
 	_ = syscall.Kill(-group, syscall.SIGTERM)
-	deadline := time.NewTimer(grace)
-	defer deadline.Stop()
-	poll := time.NewTicker(groupPoll)
-	defer poll.Stop()
-	for syscall.Kill(-group, 0) == nil {
-		select {
-		case <-poll.C:
-		case <-deadline.C:
+	for end := time.Now().Add(grace); syscall.Kill(-group, 0) == nil; time.Sleep(groupPoll) {
+		if time.Now().After(end) {
 			_ = syscall.Kill(-group, syscall.SIGKILL)
 			return
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/record"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
@@ -157,19 +158,19 @@ func TestAroundRunsTheCommandsByTheOutcome(t *testing.T) {
 		err                    string
 	}{
 		"done": {
-			outcome: Outcome{Word: Done, Snapshot: "ab"},
+			outcome: Outcome{Word: record.Done, Snapshot: "ab"},
 			want:    []string{"before-command|||", "backup", "after-command|done|ab|"},
 		},
 		"failed": {
-			outcome: Outcome{Word: Failed, Err: broken}, err: "broken",
+			outcome: Outcome{Word: record.Failed, Err: broken}, err: "broken",
 			want: []string{"before-command|||", "backup", "after-command|failed||broken", "failure-command|failed||broken"},
 		},
 		"stopped": {
-			outcome: Outcome{Word: Stopped, Err: broken}, err: "broken", after: "exit 1",
+			outcome: Outcome{Word: record.Stopped, Err: broken}, err: "broken", after: "exit 1",
 			want: []string{"before-command|||", "backup", "after-command|stopped||broken"},
 		},
 		"incomplete": {
-			outcome: Outcome{Word: Incomplete, Snapshot: "ab", Err: broken}, err: "broken",
+			outcome: Outcome{Word: record.Incomplete, Snapshot: "ab", Err: broken}, err: "broken",
 			want: []string{"before-command|||", "backup", "after-command|incomplete|ab|broken"},
 		},
 		"before fails": {
@@ -181,13 +182,13 @@ func TestAroundRunsTheCommandsByTheOutcome(t *testing.T) {
 			},
 		},
 		"after fails": {
-			outcome: Outcome{Word: Done, Snapshot: "ab"}, after: "exit 2", err: "after-command: exit code 2",
+			outcome: Outcome{Word: record.Done, Snapshot: "ab"}, after: "exit 2", err: "after-command: exit code 2",
 			want: []string{
 				"before-command|||", "backup", "after-command|done|ab|", "failure-command|failed|ab|after-command: exit code 2",
 			},
 		},
 		"after fails too": {
-			outcome: Outcome{Word: Failed, Err: broken}, after: "exit 2", err: "broken; after-command: exit code 2",
+			outcome: Outcome{Word: record.Failed, Err: broken}, after: "exit 2", err: "broken; after-command: exit code 2",
 			want: []string{
 				"before-command|||", "backup", "after-command|failed||broken",
 				"failure-command|failed||broken; after-command: exit code 2",
@@ -224,7 +225,7 @@ func TestAroundRunsTheCommandsByTheOutcome(t *testing.T) {
 func TestAFailedAfterCommandReplacesTheErrorOfAnIncompleteBackup(t *testing.T) {
 	incomplete := errors.New("incomplete")
 	err := Around(t.Context(), Commands{After: Command{Line: "exit 1"}}, func() Outcome {
-		return Outcome{Word: Incomplete, Err: incomplete}
+		return Outcome{Word: record.Incomplete, Err: incomplete}
 	})
 	require.EqualError(t, err, "after-command: exit code 1; incomplete")
 	require.NotErrorIs(t, err, incomplete)
@@ -240,7 +241,7 @@ func TestTheAfterCommandRunsAfterASignal(t *testing.T) {
 	}
 	require.ErrorIs(t, Around(ctx, c, func() Outcome {
 		cancel()
-		return Outcome{Word: Stopped, Err: ctx.Err()}
+		return Outcome{Word: record.Stopped, Err: ctx.Err()}
 	}), context.Canceled)
 	require.Equal(t, []string{"before-command <nil>", "after-command <nil>"}, steps)
 	steps = nil
@@ -266,7 +267,7 @@ func TestWhatAKilledRunOwesIsSettledOnce(t *testing.T) {
 	d.close() // as the end of a process does
 	settle(true)
 	settle(false)
-	require.NoError(t, Around(t.Context(), c, func() Outcome { return Outcome{Word: Done} }))
+	require.NoError(t, Around(t.Context(), c, func() Outcome { return Outcome{Word: record.Done} }))
 	settle(false)
 	text, err := os.ReadFile(made)
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tidemark-backup/tidemark/internal/record"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
 )
 
@@ -73,7 +74,7 @@ func Settle(ctx context.Context, c Commands) (ran bool, err error) {
 	}
 	if owed {
 		c.After.held = d.file
-		err = c.run(ctx, After, c.After, Outcome{Word: Stopped, Err: errKilled})
+		err = c.run(ctx, After, c.After, Outcome{Word: record.Stopped, Err: errKilled})
 	}
 	d.settle()
 	return owed, err
