@@ -20,8 +20,6 @@ import (
 )
 
 var (
-	// ErrLocked: another service uses the state folder.
-	ErrLocked = errors.New("another service of this user is running; 'tidemark status' shows it")
 	// ErrFailed: a run failed in a service that ends after its runs.
 	ErrFailed = errors.New("not every run succeeded")
 	// ErrIncomplete: the snapshot of a run in a service that ends after its runs lacks objects, and no run failed.
@@ -83,8 +81,8 @@ type Process interface {
 // Machine is what the service sees of the machine.
 type Machine interface {
 	Power(ctx context.Context) machinestate.Power
-	// Inhibit keeps the machine from sleeping until release is called.
-	Inhibit(ctx context.Context, why string) (release func(), err error)
+	// Inhibit keeps the machine from sleeping until release is called, if that is possible.
+	Inhibit(ctx context.Context, why string) (release func())
 	// Sleeps yields true before the machine sleeps and false after.
 	Sleeps(ctx context.Context) <-chan bool
 	// Ready lets the machine sleep after Sleeps has yielded true.

@@ -148,10 +148,10 @@ func (w *world) Power(context.Context) machinestate.Power {
 	return w.power
 }
 
-func (w *world) Inhibit(context.Context, string) (func(), error) {
+func (w *world) Inhibit(context.Context, string) func() {
 	w.call()
 	w.set(func() { w.held++ })
-	return func() { w.set(func() { w.held-- }) }, nil
+	return func() { w.set(func() { w.held-- }) }
 }
 
 // inhibited returns how many inhibitions of sleep there are.

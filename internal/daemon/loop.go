@@ -268,11 +268,7 @@ func (s *service) inhibit() {
 	case busy && s.awake == nil && s.asleep.IsZero():
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		release, err := s.Machine.Inhibit(ctx, "a backup runs")
-		if err != nil || release == nil {
-			release = func() {} // without logind nothing can be done about it
-		}
-		s.awake = release
+		s.awake = s.Machine.Inhibit(ctx, "a backup runs")
 	case !busy && s.awake != nil:
 		s.awake()
 		s.awake = nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -72,11 +73,11 @@ func (h *Host) metered(ctx context.Context) bool {
 }
 
 // Inhibit keeps the machine awake until release is called. logind lets some users only delay a sleep by some seconds.
-// Without logind nothing is done, and that is no error. release may be called twice.
-func (h *Host) Inhibit(ctx context.Context, why string) (release func(), err error) {
+// Where it refuses, or is missing, nothing is done. release may be called twice.
+func (h *Host) Inhibit(ctx context.Context, why string) (release func()) {
 	conn, err := h.connect(ctx)
 	if err != nil {
-		return func() {}, nil //nolint:nilerr // no bus, no sleep
+		return func() {} // no bus, no sleep
 	}
 	defer func() { _ = conn.Close() }()
 	lock, err := inhibit(ctx, conn, why, "block")
@@ -84,9 +85,9 @@ func (h *Host) Inhibit(ctx context.Context, why string) (release func(), err err
 		lock, err = inhibit(ctx, conn, why, "delay")
 	}
 	if err != nil || lock == nil {
-		return func() {}, err
+		return func() {}
 	}
-	return sync.OnceFunc(func() { lock.Close() }), nil
+	return sync.OnceFunc(func() { lock.Close() })
 }
 
 // inhibit takes a lock of logind against sleep: nil without logind.
@@ -117,15 +118,7 @@ func absent(err error) bool {
 // named reports whether an error of the bus has one of some names.
 func named(err error, names ...string) bool {
 	var failure dbus.Error
-	if !errors.As(err, &failure) {
-		return false
-	}
-	for _, name := range names {
-		if failure.Name == name {
-			return true
-		}
-	}
-	return false
+	return errors.As(err, &failure) && slices.Contains(names, failure.Name)
 }
 
 // watchBus calls watch until ctx ends: again some time after it returned, since the bus may be restarted.

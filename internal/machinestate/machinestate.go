@@ -25,10 +25,8 @@ func signal(changes chan<- struct{}) {
 
 // pause waits, and reports whether ctx goes on.
 func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false
