@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,12 +112,6 @@ func fromTimeMachine(ctx context.Context, name string) ([]*job.Imported, error) 
 	if err != nil {
 		return nil, err
 	}
-	t, err := job.ParseTimeMachine(settings, destinations)
-	if err != nil {
-		return nil, err
-	}
-	if name == "" {
-		name = "time-machine"
-	}
-	return []*job.Imported{t.Job(name)}, nil
+	one, err := job.ImportTimeMachine(cmp.Or(name, "time-machine"), settings, destinations)
+	return []*job.Imported{one}, err
 }

@@ -169,7 +169,7 @@ func understand(raw []byte, want string, answer any) error {
 	}
 	switch {
 	case head.Type == "refused":
-		return fmt.Errorf("%w: %s", ErrRefused, head.Message)
+		return fmt.Errorf("refused: %s", head.Message)
 	case head.Version != protocol || head.Type != want:
 		return fmt.Errorf("%w: it says %q in version %d", ErrAnswer, head.Type, head.Version)
 	}

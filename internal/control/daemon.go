@@ -38,14 +38,14 @@ type Command struct {
 }
 
 // ServeDaemon makes the socket of the service in dir, as Serve does for a job. do carries out an order and returns the
-// state afterwards; several goroutines call it. The error is ErrDaemonRuns if another process serves there.
+// state afterwards; several goroutines call it. It fails if another process serves there.
 func ServeDaemon(ctx context.Context, dir string, do func(Command) (event.Daemon, error)) (stop func(), err error) {
 	return serveDaemon(ctx, dir, do, usualLimits())
 }
 
 func serveDaemon(ctx context.Context, dir string, do func(Command) (event.Daemon, error), l limits) (func(), error) {
 	if checkDir(dir) == nil && alive(filepath.Join(dir, daemonSocket)) {
-		return nil, ErrDaemonRuns
+		return nil, errors.New("the service of this user is already running; 'tidemark status' shows it")
 	}
 	return serveAt(ctx, dir, daemonSocket, func(q request) any { return answerOrder(q, do) }, l)
 }
@@ -76,8 +76,7 @@ func (s Service) Status(ctx context.Context) (event.Daemon, error) {
 	return s.Do(ctx, Command{Action: ShowStatus})
 }
 
-// Do sends an order and returns the state afterwards. The error is ErrNoDaemon if the service does not run, and
-// ErrRefused if it rejects the order.
+// Do sends an order and returns the state afterwards. The error is ErrNoDaemon if the service does not run.
 func (s Service) Do(ctx context.Context, o Command) (event.Daemon, error) {
 	var d event.Daemon
 	if err := checkDir(filepath.Dir(s.path)); err != nil {

@@ -5,8 +5,6 @@ import "errors"
 var (
 	// ErrDirectory: the path is not a directory, or other users own or can enter it.
 	ErrDirectory = errors.New("not a safe place for control sockets")
-	// ErrRefused: the job rejected the request.
-	ErrRefused = errors.New("refused")
 	// ErrAnswer: the answer is invalid, or missing.
 	ErrAnswer = errors.New("it does not answer as it should")
 	// ErrLate: no answer came in time; a request may be obeyed later.
@@ -15,10 +13,6 @@ var (
 	ErrGone = errors.New("the job has ended")
 	// ErrNoDaemon: no service of this user listens.
 	ErrNoDaemon = errors.New("the service is not running; start it with 'tidemark daemon', or see 'tidemark service'")
-	// ErrDaemonRuns: another process is the service of this user.
-	ErrDaemonRuns = errors.New("the service of this user is already running; 'tidemark status' shows it")
 	// errSyntax: a line is too long, or not JSON.
 	errSyntax = errors.New("malformed line")
-	// errStranger: the peer is another user.
-	errStranger = errors.New("the other end belongs to another user")
 )

@@ -22,7 +22,7 @@ func checkPeer(conn *net.UnixConn) error {
 		return fmt.Errorf("identify peer: %w", failed)
 	}
 	if uid != os.Geteuid() && uid != 0 {
-		return fmt.Errorf("%w: %d", errStranger, uid)
+		return fmt.Errorf("the other end belongs to another user: %d", uid)
 	}
 	return nil
 }

@@ -171,10 +171,8 @@ func (s *server) answer(q request) any {
 
 // wait waits for d or the end of ctx.
 func wait(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 	}
 }

@@ -598,7 +598,7 @@ func TestOneServiceForAStateFolder(t *testing.T) {
 	unlock, err := lock(dir)
 	require.NoError(t, err)
 	_, err = lock(dir)
-	require.ErrorIs(t, err, ErrLocked)
+	require.ErrorContains(t, err, "another service of this user is running; 'tidemark status' shows it")
 	require.ErrorContains(t, err, dir)
 	unlock()
 	unlock, err = lock(dir)

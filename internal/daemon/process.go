@@ -119,11 +119,9 @@ func (c *child) Stop() {
 	c.stop.Do(func() {
 		_ = c.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 		go func() {
-			timer := time.NewTimer(c.grace)
-			defer timer.Stop()
 			select {
 			case <-c.ended:
-			case <-timer.C:
+			case <-time.After(c.grace):
 				c.kill()
 			}
 		}()

@@ -27,13 +27,11 @@ func (s *service) serveOrder(o control.Command) (event.Daemon, error) {
 // order has the loop carry out an order.
 func (s *service) order(o control.Command) (d event.Daemon, err error) {
 	answered := make(chan struct{})
-	timeout := time.NewTimer(patience)
-	defer timeout.Stop()
 	select {
 	case s.calls <- func() { d, err = s.carryOut(o); close(answered) }:
 	case <-s.done:
 		return event.Daemon{}, errors.New("the service ends")
-	case <-timeout.C:
+	case <-time.After(patience):
 		return event.Daemon{}, errors.New("the service is busy; try again")
 	}
 	<-answered // the loop answers each order it has taken

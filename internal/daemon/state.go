@@ -91,7 +91,8 @@ func lock(dir string) (unlock func(), err error) {
 	n, _ := f.ReadAt(holder, 0)
 	_ = f.Close()
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, fmt.Errorf("%w (state folder %s, process %s)", ErrLocked, dir, strings.TrimSpace(string(holder[:n])))
+		return nil, fmt.Errorf("another service of this user is running; 'tidemark status' shows it (state folder %s, "+
+			"process %s)", dir, strings.TrimSpace(string(holder[:n])))
 	}
 	return nil, fmt.Errorf("lock the state folder %s: %w", dir, err)
 }

@@ -65,8 +65,8 @@ func rivals(all []*Job) map[string]error {
 				continue
 			}
 			if repositoryOf(a) == repositoryOf(b) {
-				err := fmt.Errorf("%w: the jobs %s and %s have the same sources and repository, so each would remove "+
-					"snapshots of the other: give both the same KEEPSNAPSHOTS", ErrRivals, b.Name, a.Name)
+				err := fmt.Errorf("jobs in conflict: the jobs %s and %s have the same sources and repository, so each would "+
+					"remove snapshots of the other: give both the same KEEPSNAPSHOTS", b.Name, a.Name)
 				found[a.Name], found[b.Name] = err, err
 			}
 		}

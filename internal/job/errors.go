@@ -5,16 +5,10 @@ import "errors"
 var (
 	// ErrSchedule: a schedule is malformed, or has no times.
 	ErrSchedule = errors.New("invalid schedule")
-	// ErrQuiet: quiet hours are malformed, or leave no time for a run.
-	ErrQuiet = errors.New("invalid quiet hours")
-	// ErrBattery: a rule for running on battery is malformed.
-	ErrBattery = errors.New("invalid value of on-battery")
 	// ErrName: a name of a job is malformed or not unique.
 	ErrName = errors.New("invalid name of a job")
 	// ErrIncomplete: a job lacks sources or a repository.
 	ErrIncomplete = errors.New("incomplete job")
-	// ErrRivals: jobs with different policies have the same snapshots.
-	ErrRivals = errors.New("jobs in conflict")
 	// ErrNoJob: there is no job of that name.
 	ErrNoJob = errors.New("no such job")
 	// ErrUnfinished: the option file ends within a line, as one does that is still written.

@@ -90,12 +90,14 @@ const destinationPlist = `<plist version="1.0"><dict><key>Destinations</key><arr
 		<key>URL</key><string>smb://nas/tm</string></dict>
 </array></dict></plist>`
 
-func TestParseTimeMachine(t *testing.T) {
-	found, err := ParseTimeMachine([]byte(skipPlist), []byte(destinationPlist))
+func TestImportTimeMachine(t *testing.T) {
+	found, err := ImportTimeMachine("mac", []byte(skipPlist), []byte(destinationPlist))
 	require.NoError(t, err)
-	require.Equal(t, &TimeMachine{Skip: []string{"/Users/ann/Downloads", "/Users/ann/a&b [1]"},
-		Destinations: []string{"TM at /Volumes/TM", "nas at smb://nas/tm"}}, found)
-	f, err := editor("").Import([]*Imported{found.Job("mac")}, []options.Setting{set("REPOSITORY", "/r")})
+	require.Equal(t, []string{`EXCLUDEPATTERN "/Users/ann/Downloads"`, `EXCLUDEPATTERN "/Users/ann/a&b \[1]"`},
+		found.Lines[3:])
+	require.Equal(t, []string{"Time Machine backs up to TM at /Volumes/TM; the job uses --repo",
+		"Time Machine backs up to nas at smb://nas/tm; the job uses --repo"}, found.Notes)
+	f, err := editor("").Import([]*Imported{found}, []options.Setting{set("REPOSITORY", "/r")})
 	require.NoError(t, err)
 	jobs, err := opens(string(f.New))
 	require.NoError(t, err)
@@ -103,7 +105,7 @@ func TestParseTimeMachine(t *testing.T) {
 	require.Equal(t, "hourly", jobs[0].Schedule.String())
 	require.Contains(t, string(f.New), `EXCLUDEPATTERN "/Users/ann/a&b \[1]"`)
 	for _, broken := range []string{"", "bplist00", "<plist>", "<plist></plist>"} {
-		_, err := ParseTimeMachine([]byte(broken), []byte(destinationPlist))
+		_, err := ImportTimeMachine("mac", []byte(broken), []byte(destinationPlist))
 		require.ErrorContains(t, err, "settings of Time Machine", broken)
 	}
 }

@@ -24,7 +24,7 @@ func ParseSchedule(text string) (Schedule, error) {
 	case len(fields) == 0:
 		return nil, fmt.Errorf("%w: it is empty: %s", ErrSchedule, scheduleExamples)
 	case fields[0] == "never" && len(fields) == 1:
-		return never{}, nil
+		return &calendar{text: "never"}, nil
 	case lineOf(fields) != "":
 		line := lineOf(fields)
 		return parseCron(text, []string{line}, line[0] == '0' && line[2] == '0')
@@ -117,15 +117,9 @@ func parseCron(text string, lines []string, fixed bool) (Schedule, error) {
 	return s, nil
 }
 
-// never is a schedule without times: the job is started by hand.
-type never struct{}
-
-func (never) Next(time.Time) time.Time { return time.Time{} }
-func (never) String() string           { return "never" }
-
 // calendar is a schedule of times of the calendar. As in cron, a schedule of fixed times of day runs once for each of
 // them: at the end of a gap that daylight saving leaves out, and in the first of two equal hours. Others go by the time
-// that passes.
+// that passes. Without lines there are no times, and the job is started by hand.
 type calendar struct {
 	text  string
 	lines []cron.Schedule

@@ -10,26 +10,32 @@ import (
 	"strings"
 )
 
-// TimeMachine is what is imported from Time Machine.
-type TimeMachine struct {
-	Skip         []string // excluded paths
-	Destinations []string // where it backs up to, in words
-}
-
-// ParseTimeMachine reads the settings of Time Machine, as `defaults export` prints them, and its destinations, as
-// `tmutil destinationinfo -X` prints them.
-func ParseTimeMachine(settings, destinations []byte) (*TimeMachine, error) {
-	t := &TimeMachine{}
+// ImportTimeMachine returns a job that backs up what Time Machine does by default, hourly, without the excluded paths.
+// settings are as `defaults export` prints them, destinations as `tmutil destinationinfo -X` does.
+func ImportTimeMachine(name string, settings, destinations []byte) (*Imported, error) {
+	i := &Imported{Name: name, Lines: []string{
+		scheduleKeyword + " hourly", "KEEPSNAPSHOTS time-machine", "DOMAIN /Applications /Library /Users",
+	}}
 	root, err := parsePlist(settings)
 	if err != nil {
 		return nil, fmt.Errorf("read the settings of Time Machine: %w", err)
 	}
+	var skip []string
 	for _, key := range []string{"SkipPaths", "ExcludeByPath"} {
-		for _, one := range root.get(key).items {
-			if strings.HasPrefix(one.text, "/") && !slices.Contains(t.Skip, one.text) {
-				t.Skip = append(t.Skip, one.text)
+		for _, path := range root.get(key).texts() {
+			if strings.HasPrefix(path, "/") && !slices.Contains(skip, path) {
+				skip = append(skip, path)
 			}
 		}
+	}
+	for _, path := range skip {
+		if strings.ContainsAny(path, "\"\n\r") {
+			i.Notes = append(i.Notes, fmt.Sprintf("the excluded path %q cannot stand in an option file: exclude it by a "+
+				"pattern", path))
+			continue
+		}
+		i.Lines = append(i.Lines, `EXCLUDEPATTERN "`+strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`,
+			`\[`).Replace(path)+`"`)
 	}
 	if root, err = parsePlist(destinations); err != nil {
 		return nil, fmt.Errorf("read the destinations of Time Machine: %w", err)
@@ -41,29 +47,9 @@ func ParseTimeMachine(settings, destinations []byte) (*TimeMachine, error) {
 				text += " at " + where
 			}
 		}
-		t.Destinations = append(t.Destinations, text)
+		i.Notes = append(i.Notes, "Time Machine backs up to "+text+"; the job uses --repo")
 	}
-	return t, nil
-}
-
-// Job returns a job that backs up what Time Machine does by default, hourly, without the excluded paths.
-func (t *TimeMachine) Job(name string) *Imported {
-	i := &Imported{Name: name, Lines: []string{
-		scheduleKeyword + " hourly", "KEEPSNAPSHOTS time-machine", "DOMAIN /Applications /Library /Users",
-	}}
-	for _, path := range t.Skip {
-		if strings.ContainsAny(path, "\"\n\r") {
-			i.Notes = append(i.Notes, fmt.Sprintf("the excluded path %q cannot stand in an option file: exclude it by a "+
-				"pattern", path))
-			continue
-		}
-		i.Lines = append(i.Lines, `EXCLUDEPATTERN "`+strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`,
-			`\[`).Replace(path)+`"`)
-	}
-	for _, where := range t.Destinations {
-		i.Notes = append(i.Notes, "Time Machine backs up to "+where+"; the job uses --repo")
-	}
-	return i
+	return i, nil
 }
 
 // plist is a value of a property list.

@@ -34,7 +34,7 @@ func ParseBattery(text string) (Battery, error) {
 	number, percent := strings.CutSuffix(text, "%")
 	n, err := strconv.ParseUint(number, 10, 8)
 	if !percent || err != nil || n > 100 {
-		return 0, fmt.Errorf("%w %q: write pause, run, or a charge such as 50%%", ErrBattery, text)
+		return 0, fmt.Errorf("invalid value of on-battery %q: write pause, run, or a charge such as 50%%", text)
 	}
 	return Battery(n), nil
 }
@@ -60,7 +60,7 @@ func ParseQuiet(texts []string) (Quiet, error) {
 	q := Quiet{make([]bool, minutesOfWeek)}
 	for _, text := range texts {
 		if err := q.add(text); err != nil {
-			return Quiet{}, fmt.Errorf("%w %q: %w", ErrQuiet, text, err)
+			return Quiet{}, fmt.Errorf("invalid quiet hours %q: %w", text, err)
 		}
 	}
 	for _, quiet := range q.week {
@@ -68,7 +68,7 @@ func ParseQuiet(texts []string) (Quiet, error) {
 			return q, nil
 		}
 	}
-	return Quiet{}, fmt.Errorf("%w %q: they leave no time for a run", ErrQuiet, strings.Join(texts, ", "))
+	return Quiet{}, fmt.Errorf("invalid quiet hours %q: they leave no time for a run", strings.Join(texts, ", "))
 }
 
 // add adds the hours of a text.

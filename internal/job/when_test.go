@@ -53,7 +53,7 @@ func TestParseQuietRefuses(t *testing.T) {
 		"mon-sun":     "no time for a run", "00:00-24:00": "no time for a run",
 	} {
 		_, err := ParseQuiet([]string{text})
-		require.ErrorIs(t, err, ErrQuiet, text)
+		require.ErrorContains(t, err, "invalid quiet hours", text)
 		require.ErrorContains(t, err, want, text)
 	}
 }
@@ -85,7 +85,7 @@ func TestParseBattery(t *testing.T) {
 	}
 	for _, text := range []string{"", "50", "101%", "-1%", "stop"} {
 		_, err := ParseBattery(text)
-		require.ErrorIs(t, err, ErrBattery, text)
+		require.ErrorContains(t, err, "invalid value of on-battery", text)
 	}
 }
 

@@ -178,7 +178,7 @@ func findSendmail() (string, error) {
 			return path, nil
 		}
 	}
-	return "", errSendmail
+	return "", errors.New("the program sendmail was not found; name a mail-server")
 }
 
 // plainEnvironment returns what programs need of the environment.

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net"
 	"net/http/httptest"
@@ -176,16 +177,16 @@ func TestMailWithTLSFromTheFirstByte(t *testing.T) {
 
 func TestMistakesInMailOptions(t *testing.T) {
 	for want, change := range map[string]func(*options.Mail){
-		"the port is no number":              func(m *options.Mail) { m.Server = "x:smtp" },
-		"notify-mail: ":                      func(m *options.Mail) { m.To = []string{"not an address"} },
-		"mail-from: ":                        func(m *options.Mail) { m.From = "a\nBcc: b@x" },
-		"mail-user needs":                    func(m *options.Mail) { m.User = "me" },
-		"no such file":                       func(m *options.Mail) { m.User, m.PasswordFile = "me", "/does/not/exist" },
-		"the program sendmail was not found": func(m *options.Mail) { m.Server = "" },
+		"the port is no number": func(m *options.Mail) { m.Server = "x:smtp" },
+		"notify-mail: ":         func(m *options.Mail) { m.To = []string{"not an address"} },
+		"mail-from: ":           func(m *options.Mail) { m.From = "a\nBcc: b@x" },
+		"mail-user needs":       func(m *options.Mail) { m.User = "me" },
+		"no such file":          func(m *options.Mail) { m.User, m.PasswordFile = "me", "/does/not/exist" },
+		"no sendmail":           func(m *options.Mail) { m.Server = "" },
 	} {
 		o := mailOptions("127.0.0.1:1")
 		change(&o.Mail)
-		m := &mailer{sendmail: func() (string, error) { return "", errSendmail }}
+		m := &mailer{sendmail: func() (string, error) { return "", errors.New("no sendmail") }}
 		require.ErrorContains(t, m.send(t.Context(), o, message()), want)
 	}
 }

@@ -201,12 +201,12 @@ func TestRedirectsKeepSchemeAndMethod(t *testing.T) {
 	require.EqualValues(t, 1, reached.Load())
 
 	lost, count := to(http.StatusFound, target.URL)
-	require.ErrorIs(t, w.post(t.Context(), &options.Notify{Webhook: lost.URL}, message()), errMethod)
+	require.ErrorContains(t, w.post(t.Context(), &options.Notify{Webhook: lost.URL}, message()), "it redirects in a way")
 	require.EqualValues(t, 1, count.Load(), "it is not tried again")
 
 	for _, url := range []string{"https" + strings.TrimPrefix(target.URL, "http"), "file:///etc/passwd", "gopher://x"} {
 		other, _ := to(http.StatusTemporaryRedirect, url)
-		require.ErrorIs(t, w.post(t.Context(), &options.Notify{Webhook: other.URL}, message()), errScheme, url)
+		require.ErrorContains(t, w.post(t.Context(), &options.Notify{Webhook: other.URL}, message()), "another scheme", url)
 	}
 	require.EqualValues(t, 1, reached.Load())
 
@@ -214,7 +214,7 @@ func TestRedirectsKeepSchemeAndMethod(t *testing.T) {
 	loop, _, _ = server(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/again", http.StatusTemporaryRedirect)
 	})
-	require.ErrorIs(t, w.post(t.Context(), &options.Notify{Webhook: loop.URL}, message()), errLoop)
+	require.ErrorContains(t, w.post(t.Context(), &options.Notify{Webhook: loop.URL}, message()), "too many redirects")
 }
 
 func TestSecretsOfURLsAreInNoError(t *testing.T) {

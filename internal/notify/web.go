@@ -25,11 +25,11 @@ func newClient() *http.Client {
 	return &http.Client{Timeout: once, CheckRedirect: func(next *http.Request, before []*http.Request) error {
 		switch first := before[0]; {
 		case next.URL.Scheme != first.URL.Scheme:
-			return errScheme
+			return errors.New("it redirects to another scheme, which is not followed")
 		case next.Method != first.Method:
-			return errMethod
+			return errors.New("it redirects in a way that loses the message; name the new address")
 		case len(before) > redirects:
-			return errLoop
+			return errors.New("too many redirects")
 		}
 		return nil
 	}}

@@ -8,6 +8,7 @@
 package place
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -114,7 +115,8 @@ func Parse(text string) (location.Location, error) {
 func (p *Place) Location() (location.Location, error) {
 	text := p.spec.Repository().Location
 	if text == "" {
-		return location.Location{}, &NameError{errNoName}
+		return location.Location{}, &NameError{errors.New("name a repository with --repo or " +
+			"TIDEMARK_REPOSITORY: this user has no home directory")}
 	}
 	return Parse(text)
 }

@@ -82,7 +82,7 @@ func (c *Config) check() error {
 	control := func(r rune) bool { return r < ' ' || r == 0x7f }
 	for _, path := range append([]string{c.Program, c.OptionFile}, c.Writable...) {
 		if !filepath.IsAbs(path) || strings.ContainsFunc(path, control) {
-			return fmt.Errorf("%q: %w", path, ErrPath)
+			return fmt.Errorf("%q: use an absolute path without control characters", path)
 		}
 	}
 	for _, name := range c.Credentials {

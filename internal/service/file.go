@@ -29,7 +29,7 @@ func (f file) read() (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("read the definition of the service: %w", err)
 	case !strings.HasPrefix(string(content), f.head):
-		return "", fmt.Errorf("%s: %w", f.path, ErrForeign)
+		return "", fmt.Errorf("%s: it was not written by 'tidemark service install': move it away first", f.path)
 	}
 	return string(content), nil
 }

@@ -153,7 +153,8 @@ func (l *Launchd) bootout(ctx context.Context, definition string) error {
 			return err
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("%w: launchd reports its state as %q", errStops, state.Sub)
+			return fmt.Errorf("the service does not stop: try again when its step has ended: launchd reports its state as %q",
+				state.Sub)
 		}
 		if err := pause(ctx); err != nil {
 			return err
@@ -271,7 +272,7 @@ func (l *Launchd) domain() string {
 func (l *Launchd) call(ctx context.Context, args ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, "launchctl", args...).CombinedOutput()
 	if errors.Is(err, exec.ErrNotFound) {
-		return "", ErrNoLaunchd
+		return "", errors.New("launchd is not available")
 	}
 	if err != nil {
 		return "", fmt.Errorf("launchctl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(string(out)))

@@ -33,7 +33,7 @@ func systemctl(t *testing.T, script string) (calls string) {
 
 func unit(t *testing.T, c service.Config) string {
 	t.Helper()
-	text, err := c.Unit()
+	text, err := (&service.Systemd{}).Text(&c)
 	require.NoError(t, err)
 	return text
 }
@@ -49,15 +49,15 @@ func TestUnitQuotesPathsAndRefusesControlCharacters(t *testing.T) {
 	require.Contains(t, text, "ReadWritePaths=\"-/srv/b c\"\n")
 	c := config()
 	c.OptionFile = "/etc/a\nExecStartPre=/bin/x"
-	_, err := c.Unit()
+	_, err := (&service.Systemd{}).Text(&c)
 	require.ErrorContains(t, err, "control characters")
 	c.OptionFile = "relative"
-	_, err = c.Unit()
+	_, err = (&service.Systemd{}).Text(&c)
 	require.ErrorContains(t, err, "absolute")
 	c = config()
 	for _, name := range []string{"", "..", "a:b", "a b", `a"`, "a%n", "a\nb", "../a"} {
 		c.Credentials = []string{"good.name-1_2", name}
-		_, err = c.Unit()
+		_, err = (&service.Systemd{}).Text(&c)
 		require.ErrorContains(t, err, "credential", name)
 	}
 }
@@ -143,7 +143,7 @@ func TestPropertyListIsXMLAndQuotes(t *testing.T) {
 	require.ErrorContains(t, err, "$CREDENTIALS_DIRECTORY")
 	c.Program = "tidemark"
 	_, err = l.Text(c)
-	require.ErrorIs(t, err, service.ErrPath)
+	require.ErrorContains(t, err, "use an absolute path without control characters")
 }
 
 func TestConfigIsWhatTheJobsNeed(t *testing.T) {
@@ -211,9 +211,9 @@ func TestAForeignUnitIsKept(t *testing.T) {
 	s := &service.Systemd{Folder: t.TempDir()}
 	require.NoError(t, os.WriteFile(s.Path(), []byte("[Service]\n"), 0o644))
 	_, err := s.Install(t.Context(), unit(t, config()))
-	require.ErrorIs(t, err, service.ErrForeign)
+	require.ErrorContains(t, err, "it was not written by 'tidemark service install'")
 	_, err = s.Uninstall(t.Context())
-	require.ErrorIs(t, err, service.ErrForeign)
+	require.ErrorContains(t, err, "it was not written by 'tidemark service install'")
 	require.FileExists(t, s.Path())
 }
 

@@ -10,6 +10,9 @@ import (
 	"strings"
 )
 
+// ErrNoSystemd: there is no systemd, or it does not answer.
+var ErrNoSystemd = errors.New("systemd is not available: run 'tidemark daemon --once' every few minutes by cron")
+
 // unitName is the name of the unit.
 const unitName = "tidemark.service"
 
@@ -23,9 +26,6 @@ type Systemd struct {
 func (s *Systemd) Path() string { return filepath.Join(s.Folder, unitName) }
 
 func (s *Systemd) file() file { return file{s.Path(), unitHead} }
-
-// Text returns the unit.
-func (s *Systemd) Text(c *Config) (string, error) { return c.Unit() }
 
 // Install writes the unit and starts the service. changed is false if the unit was the same; the service is then
 // started if it does not run.

@@ -9,8 +9,8 @@ import (
 // unitHead is how a unit begins that Install may replace and Uninstall may remove.
 const unitHead = "# " + written + "\n"
 
-// Unit returns the unit of systemd.
-func (c *Config) Unit() (string, error) {
+// Text returns the unit.
+func (*Systemd) Text(c *Config) (string, error) {
 	if err := c.check(); err != nil {
 		return "", err
 	}

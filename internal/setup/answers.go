@@ -12,6 +12,9 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
 
+// ErrAnswers: the same question got too many answers without meaning.
+var ErrAnswers = errors.New("no valid answer; run 'tidemark setup' again")
+
 // Answers is what a setup needs to know.
 type Answers struct {
 	Sources    []string // absolute
@@ -247,18 +250,18 @@ func (d *Dialog) Policy(ctx context.Context, current string) (policy string, err
 	d.Person.Say("\nHow gently\n")
 	chosen := 0
 	for i, c := range choices {
-		d.Person.Say(fmt.Sprintf("%3d  %-10s %s\n", i+1, c.name, c.meaning))
-		if c.name == current {
+		d.Person.Say(fmt.Sprintf("%3d  %-10s %s\n", i+1, c[0], c[1]))
+		if c[0] == current {
 			chosen = i
 		}
 	}
 	err = d.choose(ctx, fmt.Sprintf("Number or name [%d]: ", chosen+1), func(typed string) (string, error) {
 		if typed == "" {
-			typed = choices[chosen].name
+			typed = choices[chosen][0]
 		}
 		for i, c := range choices {
-			if typed == strconv.Itoa(i+1) || strings.EqualFold(typed, c.name) {
-				policy = c.name
+			if typed == strconv.Itoa(i+1) || strings.EqualFold(typed, c[0]) {
+				policy = c[0]
 				return "", nil
 			}
 		}
@@ -267,11 +270,9 @@ func (d *Dialog) Policy(ctx context.Context, current string) (policy string, err
 	return policy, err
 }
 
-type namedPolicy struct{ name, meaning string }
-
 // policies describes the values of the option policy.
-func policies() []namedPolicy {
-	return []namedPolicy{
+func policies() [][2]string {
+	return [][2]string{
 		{"auto", "the first backup as utility, later ones as throttle"},
 		{"important", "never yields to other programs"},
 		{"standard", "yields to important programs"},

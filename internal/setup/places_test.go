@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"errors"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -35,7 +36,7 @@ func (m *machine) Look(path string) (Volume, error) {
 	}
 	for _, point := range m.silent {
 		if within(path, point) {
-			return Volume{}, errSilent
+			return Volume{}, errors.New("the file system does not answer; is its server running?")
 		}
 	}
 	v := Volume{Device: m.devices[best], Free: m.free[best], Total: 2 * m.free[best], Writable: true, Folder: true}

@@ -45,9 +45,6 @@ func (h *Host) Mounts() ([]localfs.Mount, error) {
 // patience is how long a file system may take to answer: a mounted share whose server is down blocks for ever.
 const patience = 3 * time.Second
 
-// errSilent: a file system does not answer.
-var errSilent = errors.New("the file system does not answer; is its server running?")
-
 // Look implements System.
 func (h *Host) Look(path string) (Volume, error) {
 	type answer struct {
@@ -63,7 +60,7 @@ func (h *Host) Look(path string) (Volume, error) {
 	case got := <-answers:
 		return got.v, got.err
 	case <-time.After(patience):
-		return Volume{}, errSilent
+		return Volume{}, errors.New("the file system does not answer; is its server running?")
 	}
 }
 

@@ -42,7 +42,7 @@ func (a *apfs) Make(ctx context.Context, source string) (place string, err error
 		return "", ErrFileSystem
 	}
 	if !a.root {
-		return "", ErrRoot
+		return "", errors.New("only root can make a snapshot: run the backup as root, or in the service of the system")
 	}
 	at := a.mounted[volume]
 	if at == "" {

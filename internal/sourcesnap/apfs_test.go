@@ -141,7 +141,7 @@ func TestRefusedSnapshotsOfAMacLeaveNothing(t *testing.T) {
 		err   error
 		calls string
 	}{
-		"not root": {false, "", ErrRoot, ""},
+		"not root": {false, "", errors.New("only root can make a snapshot"), ""},
 		"no snapshot": {true, "localsnapshot", exits("tmutil", 1, "Failed to create local snapshot"),
 			"localsnapshot"},
 		// Without Full Disk Access: https://github.com/brechtm/thriftybackup/issues/1
@@ -152,7 +152,7 @@ func TestRefusedSnapshotsOfAMacLeaveNothing(t *testing.T) {
 			m := newMac(t, "Blue")
 			m.fails[c.verb] = c.err
 			_, err := Take(t.Context(), m.maker(c.root), m.volumes, false)
-			require.ErrorIs(t, err, c.err)
+			require.ErrorContains(t, err, c.err.Error())
 			require.Equal(t, c.calls, strings.Join(m.calls, " "))
 			require.Empty(t, m.left(t))
 

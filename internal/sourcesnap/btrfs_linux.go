@@ -69,7 +69,7 @@ func (b *btrfs) Make(_ context.Context, source string) (place string, err error)
 		return "", err
 	}
 	if os.Geteuid() != 0 {
-		return "", ErrRoot
+		return "", errors.New("only root can make a snapshot: run the backup as root, or in the service of the system")
 	}
 	s := b.made[root]
 	if s == nil {

@@ -9,6 +9,4 @@ var (
 	ErrSystem = errors.New("not on this system")
 	// ErrFileSystem: the file system of the source has no such snapshots.
 	ErrFileSystem = errors.New("the file system has no such snapshots")
-	// ErrRoot: only root may make them.
-	ErrRoot = errors.New("only root can make a snapshot: run the backup as root, or in the service of the system")
 )

@@ -12,10 +12,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
 )
 
-// ErrNoLogon: no option names the password for a server, and there is no terminal to ask for it.
-var ErrNoLogon = errors.New("no password for the server and no terminal to ask on; give it with --smb-password-file, " +
-	"--smb-password-command, --smb-credentials or TIDEMARK_SMB_PASSWORD")
-
 // Logon finds the password for the server of a share: the one that the options name, or what a person types. It is
 // found once and then kept, for those who connect several times. It is for one goroutine.
 type Logon struct {
@@ -66,7 +62,8 @@ func (l *Logon) find(ctx context.Context, t smb.Target) (smb.Secret, error) {
 	case strings.EqualFold(t.User, "guest"):
 		return smb.Secret{}, nil
 	case l.Asker == nil:
-		return smb.Secret{}, ErrNoLogon
+		return smb.Secret{}, errors.New("no password for the server and no terminal to ask on; give it with " +
+			"--smb-password-file, --smb-password-command, --smb-credentials or TIDEMARK_SMB_PASSWORD")
 	}
 	l.asked = true
 	who := t.User

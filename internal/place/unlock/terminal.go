@@ -48,9 +48,6 @@ func (t *Terminal) Ask(ctx context.Context, prompt string) (string, error) {
 // lineLength is how many bytes a terminal returns of one line at most.
 const lineLength = 4096
 
-// errNoAnswer: the input ended (Ctrl-D).
-var errNoAnswer = errors.New("the input ended without an answer; run the same command again")
-
 // Line shows the prompt and reads a line, which the terminal shows as it is typed. It returns when ctx ends.
 func (t *Terminal) Line(ctx context.Context, prompt string) (string, error) {
 	line, err := t.read(ctx, prompt, func() ([]byte, error) {
@@ -61,19 +58,16 @@ func (t *Terminal) Line(ctx context.Context, prompt string) (string, error) {
 	if err != nil {
 		fmt.Fprintln(t.tty)
 		if errors.Is(err, io.EOF) {
-			return "", errNoAnswer
+			return "", errors.New("the input ended without an answer; run the same command again")
 		}
 		return "", fmt.Errorf("read an answer: %w", err)
 	}
 	return strings.TrimRight(line, "\r\n"), nil
 }
 
-// Confirm asks a question and reports whether the answer is yes. The end of the input is a no.
+// Confirm asks a question and reports whether the answer is yes.
 func (t *Terminal) Confirm(ctx context.Context, question string) (bool, error) {
 	line, err := t.Line(ctx, question+" [y/N] ")
-	if errors.Is(err, io.EOF) {
-		return false, nil
-	}
 	word := strings.ToLower(strings.TrimSpace(line))
 	return word == "y" || word == "yes", err
 }

@@ -32,9 +32,6 @@ var ErrNoSecret = errors.New("no key of this machine opens it and there is no te
 // ErrEmpty: a passphrase is empty.
 var ErrEmpty = errors.New("the passphrase is empty")
 
-// ErrMismatch: what was typed twice differs.
-var ErrMismatch = errors.New("the passphrases differ; nothing was changed")
-
 // Asker asks a person for a secret.
 type Asker interface {
 	// Ask shows the prompt and returns what was typed, which is not shown. It ends with ctx.
@@ -244,7 +241,7 @@ func (s *Sources) AskTwice(ctx context.Context, prompt string) (string, error) {
 		}
 		question = "The passphrases differ.\n" + prompt
 	}
-	return "", ErrMismatch
+	return "", errors.New("the passphrases differ; nothing was changed")
 }
 
 // MachineFile is where this machine keeps the key file of a repository; "": nowhere.

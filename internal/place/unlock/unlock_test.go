@@ -122,7 +122,7 @@ func TestNewPassphraseIsTypedTwice(t *testing.T) {
 	require.NoError(t, err, "asked again")
 	require.Equal(t, []repo.Secret{{Method: keyfile.Passphrase, Value: []byte("c")}}, got)
 	_, err = create("a", "b", "a", "b", "a", "b")
-	require.ErrorIs(t, err, ErrMismatch)
+	require.ErrorContains(t, err, "the passphrases differ; nothing was changed")
 	got, err = create("")
 	require.NoError(t, err)
 	require.Equal(t, keyfile.KeyFile, got[0].Method, "none wanted: a key file of this machine")

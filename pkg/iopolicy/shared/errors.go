@@ -13,8 +13,6 @@ var (
 	ErrBusy = errors.New("the runtime directory is locked by another process")
 	// ErrNoProcess: there is no process with that ID.
 	ErrNoProcess = errors.New("no such process")
-	// ErrKey: the key of a device is empty.
-	ErrKey = errors.New("no key for the device")
 
 	// errReplace: the file is missing or invalid, and may be replaced.
 	errReplace = errors.New("to be replaced")

@@ -575,7 +575,7 @@ func TestFileName(t *testing.T) {
 		seen[strings.ToLower(name)] = true
 	}
 	_, err := Attach(folder(t), "", Options{})
-	require.ErrorIs(t, err, ErrKey)
+	require.ErrorContains(t, err, "no key for the device")
 }
 
 // TestLayout compares the table in doc.go with the program.

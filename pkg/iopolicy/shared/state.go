@@ -1,6 +1,7 @@
 package shared
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -61,7 +62,7 @@ var _ iopolicy.Peers = (*State)(nil)
 // are missing. After ErrUnsafe, ErrBusy or an error of the file system the caller can continue without peers.
 func Attach(dir, key string, opt Options) (*State, error) {
 	if key == "" {
-		return nil, ErrKey
+		return nil, errors.New("no key for the device")
 	}
 	if opt.Spacing <= 0 {
 		opt.Spacing = defaultSpacing
