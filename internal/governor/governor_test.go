@@ -49,7 +49,7 @@ func TestTheIOFollowsTheJobButInItsParts(t *testing.T) {
 	require.Equal(t, iopolicy.Throttle, g.IOPolicy(), "no person waits for the rest")
 	s := g.Job.Status()
 	require.Equal(t, "throttle", s.Policy)
-	require.Nil(t, s.PolicyUntil, "the term is over")
+	require.Zero(t, s.PolicyUntil, "the term is over")
 }
 
 func TestGatesAreMadeOnceAndFollow(t *testing.T) {
@@ -62,11 +62,11 @@ func TestGatesAreMadeOnceAndFollow(t *testing.T) {
 	manager := g.Gates()
 	require.NotNil(t, manager)
 	require.Same(t, manager, g.Gates())
-	require.Equal(t, iopolicy.Passive, manager.Client().Policy())
+	require.Equal(t, iopolicy.Passive, g.IOPolicy())
 	g.Brief(false)
 	_, err := g.Job.SetPolicy(iopolicy.Throttle, 0)
 	require.NoError(t, err)
-	require.Equal(t, iopolicy.Throttle, manager.Client().Policy())
+	require.Equal(t, iopolicy.Throttle, g.IOPolicy())
 	pass := g.Gate(nil, t.TempDir())
 	require.False(t, g.Rotational(pass))
 	wrote := false

@@ -16,10 +16,9 @@ import (
 // rememberedFile is in the cache folder of a repository.
 const rememberedFile = "target.json"
 
-// remembered is the mount that was probed last, and the verdict.
+// remembered is the mount that was probed last.
 type remembered struct {
-	Mount   Identity `json:"mount"`
-	Verdict Result   `json:"verdict"`
+	Mount Identity `json:"mount"`
 }
 
 // ProbeOnce probes the folder path of a repository, unless the same file system was mounted there at the last probe:
@@ -38,7 +37,7 @@ func ProbeOnce(ctx context.Context, path, cache string, pass *iopolicy.Pass, dev
 	if err != nil {
 		return nil, err
 	}
-	if err := writeRemembered(file, remembered{report.Identity, report.Verdict()}); err != nil {
+	if err := writeRemembered(file, remembered{report.Identity}); err != nil {
 		return report, fmt.Errorf("remember the target: %w", err)
 	}
 	return report, nil

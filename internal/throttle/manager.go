@@ -77,9 +77,6 @@ func (m *Manager) distinct(paths []string) int {
 	return len(found)
 }
 
-// Client returns the client whose policy holds at all gates.
-func (m *Manager) Client() *iopolicy.Client { return m.cfg.Client }
-
 // Path returns the pass for the device behind a path; nil, which admits everything, for memory. A path that cannot be
 // examined gets the pass of an unknown device; opening it reports the error.
 func (m *Manager) Path(path string) *iopolicy.Pass {
@@ -153,15 +150,6 @@ func (m *Manager) Remote(host string) *iopolicy.Pass {
 	}
 	info := device.Info{Medium: device.Remote, Key: key, Server: host, Why: "It is another machine."}
 	return m.add(info, device.Remote, false).pass(m.cfg.Client)
-}
-
-// Gates returns the gates made so far, in that order.
-func (m *Manager) Gates() []*iopolicy.Gate {
-	var gates []*iopolicy.Gate
-	for _, e := range m.all() {
-		gates = append(gates, e.gate)
-	}
-	return gates
 }
 
 // share returns the smallest part of the time that one of the gates grants.

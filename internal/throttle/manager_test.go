@@ -38,6 +38,15 @@ func newManager(t *testing.T, cfg Config, places ...string) *Manager {
 	return m
 }
 
+// Gates returns the gates made so far, in that order.
+func (m *Manager) Gates() []*iopolicy.Gate {
+	var gates []*iopolicy.Gate
+	for _, e := range m.all() {
+		gates = append(gates, e.gate)
+	}
+	return gates
+}
+
 func runtimeDir(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "runtime")
@@ -152,7 +161,7 @@ func TestPolicyIsPublished(t *testing.T) {
 	}
 	require.ElementsMatch(t, []iopolicy.Policy{iopolicy.Throttle, iopolicy.Standard}, policies())
 	m.SetPolicy(iopolicy.Utility)
-	require.Equal(t, iopolicy.Utility, m.Client().Policy())
+	require.Equal(t, iopolicy.Utility, m.cfg.Client.Policy())
 	require.ElementsMatch(t, []iopolicy.Policy{iopolicy.Utility, iopolicy.Standard}, policies())
 	require.Equal(t, "utility", m.Report(iopolicy.Utility)[0].Policy)
 	require.Len(t, other.all()[0].cooperating(), 1, "oneself is no peer")
@@ -228,7 +237,7 @@ func TestPolicyOfNewDevices(t *testing.T) {
 		both.Go(func() { m.Remote(fmt.Sprint("server", i)) })
 		both.Go(func() {
 			for range i { // at other moments of that
-				m.Client().Policy()
+				m.cfg.Client.Policy()
 				runtime.Gosched()
 			}
 			m.SetPolicy(p)

@@ -48,7 +48,7 @@ func TestFollow(t *testing.T) {
 		time.AfterFunc(30*time.Minute, cancel)
 		tuner := New(Setting{8, 2, 1, 2}, everything)
 		Follow(ctx, tuner, l)
-		require.Equal(t, l.setting, tuner.Setting())
+		require.Equal(t, l.setting, tuner.now)
 		require.GreaterOrEqual(t, l.setting.Uploads, 4)
 		require.Equal(t, 3, l.setting.Level)
 	})

@@ -115,9 +115,6 @@ func New(start Setting, b Bounds) *Tuner {
 	return &Tuner{bounds: b, now: start, begun: start.Level, rests: map[move]rest{}}
 }
 
-// Setting returns the present values.
-func (t *Tuner) Setting() Setting { return t.now }
-
 // Bottleneck is the stage that the others wait for.
 type Bottleneck uint8
 

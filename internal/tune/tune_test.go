@@ -82,9 +82,9 @@ func (p *plant) run(t *Tuner, from, to int) float64 {
 	sum := 0.0
 	for i := range to {
 		if i >= from {
-			sum += p.pace(t.Setting())
+			sum += p.pace(t.now)
 		}
-		t.Next(p.sample(t.Setting()))
+		t.Next(p.sample(t.now))
 	}
 	return sum / float64(to-from)
 }
@@ -118,15 +118,15 @@ func TestSlowTarget(t *testing.T) {
 	p := &plant{seek: 100e6, disk: 1e9, cpus: 2, line: 6e6, wire: 20e6, random: rand.New(rand.NewPCG(1, 1))}
 	tuner := New(Setting{8, 2, 1, 2}, everything)
 	p.run(tuner, 0, 100)
-	require.GreaterOrEqual(t, tuner.Setting().Uploads, 4, "more than three fill the line")
-	require.Equal(t, 3, tuner.Setting().Level, "the processors have time")
+	require.GreaterOrEqual(t, tuner.now.Uploads, 4, "more than three fill the line")
+	require.Equal(t, 3, tuner.now.Level, "the processors have time")
 }
 
 func TestSlowProcessor(t *testing.T) {
 	p := &plant{seek: 100e6, disk: 1e9, cpus: 0.5, line: 500e6, wire: 1e9, random: rand.New(rand.NewPCG(1, 1))}
 	tuner := New(Setting{8, 2, 2, 2}, everything)
 	p.run(tuner, 0, 100)
-	require.Equal(t, 1, tuner.Setting().Level)
+	require.Equal(t, 1, tuner.now.Level)
 }
 
 // TestBusyProcessors: while the processors are busy, the level falls, whatever the throughput seems to say: of files as
@@ -147,11 +147,11 @@ func TestBusyProcessors(t *testing.T) {
 		for range sure + measure + settle {
 			next()
 		}
-		require.Equal(t, 1, tuner.Setting().Level)
+		require.Equal(t, 1, tuner.now.Level)
 		for range 300 {
 			next()
 		}
-		require.Equal(t, Setting{8, 2, tuner.Setting().Uploads, 1}, tuner.Setting(), "nothing else helps")
+		require.Equal(t, Setting{8, 2, tuner.now.Uploads, 1}, tuner.now, "nothing else helps")
 	}
 }
 
@@ -160,10 +160,10 @@ func TestLevelComesBack(t *testing.T) {
 	p := &plant{seek: 100e6, disk: 1e9, cpus: 1, line: 500e6, wire: 1e9, random: rand.New(rand.NewPCG(1, 1))}
 	tuner := New(Setting{8, 2, 2, 2}, everything)
 	p.run(tuner, 0, 20)
-	require.Equal(t, 1, tuner.Setting().Level)
+	require.Equal(t, 1, tuner.now.Level)
 	p.disk = 50e6
 	p.run(tuner, 0, 100)
-	require.Equal(t, 2, tuner.Setting().Level, "the processors have time again, without a request for more")
+	require.Equal(t, 2, tuner.now.Level, "the processors have time again, without a request for more")
 }
 
 // TestLowerLevelIsTooMuchForTheTarget: it is taken back where the target cannot take what comes of it.
@@ -172,7 +172,7 @@ func TestLowerLevelIsTooMuchForTheTarget(t *testing.T) {
 	low := 0
 	for range 400 {
 		s := Sample{Elapsed: time.Second, Work: 100e6, Busy: 0.95}
-		if tuner.Setting().Level == 1 {
+		if tuner.now.Level == 1 {
 			low++
 			s = Sample{Elapsed: time.Second, Work: 102e6, Busy: 0.7, Blocked: 0.3}
 		}
@@ -186,8 +186,8 @@ func TestSlowSource(t *testing.T) {
 	p := &plant{seek: 10e6, disk: 80e6, cpus: 2, line: 500e6, wire: 1e9, random: rand.New(rand.NewPCG(1, 1))}
 	tuner := New(Setting{1, 2, 2, 2}, everything)
 	p.run(tuner, 0, 200)
-	require.GreaterOrEqual(t, tuner.Setting().Readers, 8)
-	require.Equal(t, 2, tuner.Setting().Level, "nothing speaks for another")
+	require.GreaterOrEqual(t, tuner.now.Readers, 8)
+	require.Equal(t, 2, tuner.now.Level, "nothing speaks for another")
 }
 
 // TestChangingWorld: what was right for one part of a run is given up in the next.
@@ -195,12 +195,12 @@ func TestChangingWorld(t *testing.T) {
 	p := &plant{seek: 10e6, disk: 150e6, cpus: 2, line: 100e6, wire: 1e9, random: rand.New(rand.NewPCG(1, 1))}
 	tuner := New(Setting{1, 1, 1, 2}, everything)
 	p.run(tuner, 0, 200)
-	many := tuner.Setting().Readers
+	many := tuner.now.Readers
 	require.Greater(t, many, 8)
 	p.seek, p.line, p.wire = 500e6, 5e6, 10e6 // large files now, and others use the line
 	p.run(tuner, 0, 400)
-	require.Less(t, tuner.Setting().Readers, many, "what the source does not need is taken back")
-	require.Equal(t, 3, tuner.Setting().Level)
+	require.Less(t, tuner.now.Readers, many, "what the source does not need is taken back")
+	require.Equal(t, 3, tuner.now.Level)
 	p.line, p.wire = 1e9, 1e9
 	require.Greater(t, p.run(tuner, 200, 400)/p.best(everything), 0.9)
 }
@@ -217,7 +217,7 @@ func TestBounds(t *testing.T) {
 		}
 		tuner := New(Setting{rng.IntN(9), rng.IntN(9), rng.IntN(9), rng.IntN(9)}, b)
 		for range 500 {
-			s := tuner.Setting()
+			s := tuner.now
 			for k := range knob(knobs) {
 				require.GreaterOrEqual(t, *s.at(k), *b.Least.at(k))
 				require.LessOrEqual(t, *s.at(k), *b.Most.at(k))
