@@ -32,7 +32,7 @@ func TestNewestOfMachines(t *testing.T) {
 		made("d", day, lacking),
 		{},
 	}, 3*day, now)
-	at := func(d time.Duration) *time.Time { at := now.Add(-d); return &at }
+	at := func(d time.Duration) time.Time { return now.Add(-d) }
 	require.Equal(t, []event.Machine{{Host: "a", LastBackup: at(5 * day), Stale: true}, {Host: "b", LastBackup: at(day)},
 		{Host: "c", LastBackup: at(4 * day), Stale: true}, {Host: "d", Stale: true}}, got)
 	for _, m := range machines([]repo.Listed{made("b", 900*day)}, 0, now) {

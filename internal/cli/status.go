@@ -130,11 +130,8 @@ func machines(listed []repo.Listed, limit time.Duration, now time.Time) []event.
 	}
 	var all []event.Machine
 	for _, host := range slices.Sorted(maps.Keys(newest)) {
-		m := event.Machine{Host: host, Stale: limit > 0 && now.Sub(newest[host]) > limit}
-		if at := newest[host]; !at.IsZero() {
-			m.LastBackup = &at
-		}
-		all = append(all, m)
+		all = append(all, event.Machine{Host: host, LastBackup: newest[host],
+			Stale: limit > 0 && now.Sub(newest[host]) > limit})
 	}
 	return all
 }
@@ -246,8 +243,8 @@ func (a *app) lastBackup(o *event.Overview) (proven proofs.Summary) {
 	all, err := snapcache.Published(folder)
 	problem(err)
 	for _, made := range all {
-		if at := made.At.UTC(); !made.Missing && (o.LastBackup == nil || at.After(*o.LastBackup)) {
-			o.LastBackup = &at
+		if at := made.At.UTC(); !made.Missing && at.After(o.LastBackup) {
+			o.LastBackup = at
 		}
 	}
 	proven, err = proofs.ReadSummary(folder)

@@ -45,8 +45,8 @@ func TestStatusAsksTheService(t *testing.T) {
 		defer mu.Unlock()
 		orders = append(orders, o)
 		return event.Daemon{PID: 7, Jobs: []event.DaemonJob{
-			{Name: "home", State: "idle", Schedule: "daily 02:30", Repository: "/srv/backup", LastBackup: &made},
-			{Name: "mail", State: "paused", Repository: "/srv/backup", LastBackup: &made},
+			{Name: "home", State: "idle", Schedule: "daily 02:30", Repository: "/srv/backup", LastBackup: made},
+			{Name: "mail", State: "paused", Repository: "/srv/backup", LastBackup: made},
 		}}, refused
 	}
 	stop, err := control.ServeDaemon(t.Context(), filepath.Join(base, "tidemark"), do)

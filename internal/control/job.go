@@ -58,7 +58,7 @@ func (j *Job) Status() event.Job {
 	s := j.means.Show()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	s.Policy, s.PolicyUntil = j.policy.String(), j.end()
+	s.Policy, s.PolicyUntil = j.policy.String(), j.until
 	return s
 }
 
@@ -141,15 +141,6 @@ func (j *Job) hold(p iopolicy.Policy) (notes []string, err error) {
 
 // runs reports whether the policy holds for a time. j.mu is held.
 func (j *Job) runs() bool { return !j.until.IsZero() }
-
-// end returns the end of the term, nil if none runs. j.mu is held.
-func (j *Job) end() *time.Time {
-	if !j.runs() {
-		return nil
-	}
-	until := j.until
-	return &until
-}
 
 // endTerm ends the term. j.mu is held.
 func (j *Job) endTerm() {

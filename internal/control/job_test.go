@@ -22,7 +22,7 @@ func TestAPolicyReturnsToWhatHeldBefore(t *testing.T) {
 			s := j.Status()
 			require.Equal(t, want.String(), s.Policy)
 			require.Equal(t, want, j.Policy())
-			require.Equal(t, forATime, s.PolicyUntil != nil)
+			require.Equal(t, forATime, !s.PolicyUntil.IsZero())
 			j.mu.Lock()
 			defer j.mu.Unlock()
 			require.Equal(t, want, j.changes[len(j.changes)-1], "the means follow")
@@ -33,7 +33,7 @@ func TestAPolicyReturnsToWhatHeldBefore(t *testing.T) {
 			c, err := j.SetPolicy(p, d)
 			require.NoError(t, err)
 			require.Equal(t, [2]string{was.String(), p.String()}, [2]string{c.Was, c.Policy})
-			require.Equal(t, d > 0, c.Until != nil)
+			require.Equal(t, d > 0, !c.Until.IsZero())
 		}
 		prefer := func(p iopolicy.Policy) {
 			t.Helper()
@@ -44,7 +44,7 @@ func TestAPolicyReturnsToWhatHeldBefore(t *testing.T) {
 		start := time.Now()
 		set(iopolicy.Important, 30*time.Minute)
 		check(iopolicy.Important, true)
-		require.Equal(t, start.Add(30*time.Minute).Round(0), *j.Status().PolicyUntil)
+		require.Equal(t, start.Add(30*time.Minute).Round(0), j.Status().PolicyUntil)
 		time.Sleep(30*time.Minute - time.Second)
 		check(iopolicy.Important, true)
 		time.Sleep(2 * time.Second)
@@ -117,10 +117,10 @@ func TestAPolicyThatCannotBeChanged(t *testing.T) {
 		_, err = j.Prefer(iopolicy.Standard)
 		require.ErrorIs(t, err, j.stubborn)
 		require.Equal(t, iopolicy.Important, j.Policy())
-		require.NotNil(t, j.Status().PolicyUntil)
+		require.NotZero(t, j.Status().PolicyUntil)
 		time.Sleep(61 * time.Minute)
 		require.Equal(t, "the policy is still important: it belongs to another user", <-j.reported)
-		require.Nil(t, j.Status().PolicyUntil)
+		require.Zero(t, j.Status().PolicyUntil)
 	})
 }
 
@@ -181,11 +181,11 @@ func TestAPolicyIsSetForATime(t *testing.T) {
 	c, err := r.SetPolicy(t.Context(), iopolicy.Important, 90*time.Minute)
 	require.NoError(t, err)
 	require.Equal(t, [2]string{"utility", "important"}, [2]string{c.Was, c.Policy})
-	require.WithinRange(t, *c.Until, start.Add(90*time.Minute), time.Now().Add(90*time.Minute))
+	require.WithinRange(t, c.Until, start.Add(90*time.Minute), time.Now().Add(90*time.Minute))
 	c, err = r.ReturnPolicy(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, [2]string{"important", "utility"}, [2]string{c.Was, c.Policy})
-	require.Nil(t, c.Until)
+	require.Zero(t, c.Until)
 
 	_, err = r.SetPolicy(t.Context(), iopolicy.Important, LongestTerm)
 	require.NoError(t, err)

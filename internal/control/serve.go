@@ -226,7 +226,7 @@ func (j *Job) changed(was iopolicy.Policy, notes []string) event.PolicyChange {
 		notes = []string{}
 	}
 	return event.PolicyChange{Type: "policy_change", Version: protocol, PID: os.Getpid(), Was: was.String(),
-		Policy: j.policy.String(), Until: j.end(), Notes: notes}
+		Policy: j.policy.String(), Until: j.until, Notes: notes}
 }
 
 func (j *Job) setImpact(percent float64) any {

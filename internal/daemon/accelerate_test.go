@@ -40,7 +40,7 @@ func TestAStepIsAcceleratedWhenItHasASocket(t *testing.T) {
 	defer stop()
 	<-done
 	require.Equal(t, iopolicy.Important, j.Policy())
-	require.WithinDuration(t, time.Now().Add(time.Hour), *j.Status().PolicyUntil, time.Minute)
+	require.WithinDuration(t, time.Now().Add(time.Hour), j.Status().PolicyUntil, time.Minute)
 
 	// It waits neither for a process that has ended nor after the time was ended.
 	short := exec.Command("true")

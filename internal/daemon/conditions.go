@@ -189,7 +189,7 @@ func (s *service) missingDisk(j *live) string {
 
 // drop gives up a run that has not begun; the schedule counts from now.
 func (s *service) drop(j *live, now time.Time) {
-	j.Began, j.Retry, j.Away, j.due, j.waits = now, nil, false, time.Time{}, obstacle{}
+	j.Began, j.Retry, j.Away, j.due, j.waits = now, time.Time{}, false, time.Time{}, obstacle{}
 }
 
 // suspendRuns stops the steps of runs that must not go on now; their work so far is kept.
@@ -210,12 +210,12 @@ func (s *service) suspendRuns(now time.Time) {
 func (s *service) appeared() {
 	now := s.Clock.Now()
 	for _, j := range s.jobs {
-		if j.run != nil || j.Retry == nil || !j.Away || !j.job.Spec.Job().OnAppear || j.LastRun == nil {
+		if j.run != nil || j.Retry.IsZero() || !j.Away || !j.job.Spec.Job().OnAppear || j.LastRun == nil {
 			continue
 		}
 		// The first change of several comes before the disk can be used.
 		if soon := j.LastRun.End.Add(time.Minute); j.Retry.After(soon) {
-			j.Retry = &soon
+			j.Retry = soon
 		}
 		if j.due.IsZero() && !j.Retry.After(now) {
 			j.due, j.trigger = now, event.Appeared

@@ -295,7 +295,7 @@ func TestOrders(t *testing.T) {
 		do(control.PauseJob, "")
 		synctest.Wait()
 		require.Equal(t, "paused", only(t, s).State)
-		require.Nil(t, only(t, s).Next)
+		require.Zero(t, only(t, s).Next)
 		do(control.StartJob, "job home is paused: 'tidemark job resume home' first")
 		time.Sleep(5 * time.Hour)
 		require.Empty(t, w.runs())
@@ -421,7 +421,7 @@ func TestReload(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		d, err = s.order(control.Command{Action: control.ShowStatus})
 		require.NoError(t, err)
-		require.NotNil(t, d.Jobs[0].LastBackup, "what was known of a job is kept")
+		require.NotZero(t, d.Jobs[0].LastBackup, "what was known of a job is kept")
 		require.NoError(t, stop())
 	})
 }
@@ -469,7 +469,7 @@ func TestStepsOfARun(t *testing.T) {
 		time.Sleep(4 * time.Hour)
 		require.Equal(t, []string{"home backup", "home forget", "home check", "home drill"}, w.started())
 		require.Equal(t, "abc", only(t, s).LastRun.Snapshot)
-		require.NotNil(t, only(t, s).LastProven)
+		require.NotZero(t, only(t, s).LastProven)
 		require.Nil(t, only(t, s).LastRun.Steps[0].Summary, "an answer has a limit")
 		for _, e := range w.take() {
 			if e.Kind == record.Finished {
@@ -535,7 +535,7 @@ func TestSnapshotCountsThoughTheRunFails(t *testing.T) {
 		time.Sleep(4 * time.Hour)
 		require.Equal(t, []string{"home backup", "home forget"}, w.started(), "it is not made again")
 		j := only(t, s)
-		require.NotNil(t, j.LastBackup)
+		require.NotZero(t, j.LastBackup)
 		require.Equal(t, "failed", j.LastRun.Outcome)
 		require.Equal(t, "backup: after-command: exit code 1", j.LastRun.Message)
 		require.NoError(t, stop())

@@ -329,21 +329,20 @@ func (s *service) describe(j *live, now time.Time) event.DaemonJob {
 		Schedule: j.job.Schedule.String(), State: "idle", LastRun: brief(j.LastRun), Failures: j.Failures,
 		Incomplete: j.Incomplete, Damage: j.Damage, Problem: j.invalid,
 		Stale:      s.stale(j, now),
-		LastBackup: known(j.LastBackup), LastProven: known(j.LastProven)}
+		LastBackup: j.LastBackup, LastProven: j.LastProven}
 	if d.Sources == nil {
 		d.Sources = []string{}
 	}
-	at, _ := s.dueTime(j)
-	d.Next = known(at)
+	d.Next, _ = s.dueTime(j)
 	switch {
 	case j.runs():
 		d.State, d.Step, d.PID = "running", j.run.step.Name, j.run.process.PID()
 	case j.run != nil || !j.due.IsZero():
 		d.State, d.WaitsFor = "waiting", j.waits.text
 		if j.run == nil {
-			d.Next = known(j.due)
+			d.Next = j.due
 		}
-	case j.Retry != nil:
+	case !j.Retry.IsZero():
 		d.State = "retrying"
 	case j.Damage != "":
 		d.State = "damaged"
@@ -353,8 +352,8 @@ func (s *service) describe(j *live, now time.Time) event.DaemonJob {
 		d.State = record.Incomplete
 	}
 	if j.Paused {
-		d.PausedUntil = known(j.PausedUntil)
-		d.Next = nil
+		d.PausedUntil = j.PausedUntil
+		d.Next = time.Time{}
 		if d.State != "running" {
 			d.State, d.WaitsFor = "paused", ""
 		}
@@ -373,11 +372,4 @@ func brief(r *event.Run) *event.Run {
 		short.Steps[i].Summary = nil
 	}
 	return &short
-}
-
-func known(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
 }

@@ -25,14 +25,13 @@ func (m *memory) conclude(r *run, now time.Time) {
 		return
 	case r.end == ending || r.end == suspended:
 		r.rec.Outcome, r.rec.Message = record.Stopped, "the service ended"
-		m.Retry = &now // at its next start
+		m.Retry = now // at its next start
 		return
 	case r.failure != "":
 		r.rec.Outcome, r.rec.Message = record.Failed, r.failure
 		m.Failures++
 		if r.retry {
-			again := now.Add(backoff(m.Failures))
-			m.Retry = &again
+			m.Retry = now.Add(backoff(m.Failures))
 		}
 		if r.backup == exitIncomplete {
 			r.rec.Message += "\n" + r.lacks

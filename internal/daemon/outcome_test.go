@@ -118,7 +118,7 @@ func TestAnIncompleteRunNamesWhatItLacks(t *testing.T) {
 		require.Equal(t, []string{"incomplete "}, alerts(), "the first one may mend itself")
 		j := only(t, s)
 		require.Equal(t, "incomplete", j.State)
-		require.Nil(t, j.LastBackup, "it is no complete backup")
+		require.Zero(t, j.LastBackup, "it is no complete backup")
 		require.EqualValues(t, 12, j.LastRun.Steps[0].Failed)
 		require.Equal(t, "/a/x: open: permission denied\n/a/y: read: input/output error\nand 10 more\n'tidemark log --run "+
 			j.LastRun.ID+" --failed' lists them\nKEEPSNAPSHOTS removes nothing while the snapshot is incomplete",
@@ -149,7 +149,7 @@ func TestAnIncompleteRunNamesWhatItLacks(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Equal(t, []string{"done "}, alerts())
 		require.Equal(t, []string{"home backup", "home forget"}, w.started())
-		require.NotNil(t, only(t, s).LastBackup)
+		require.NotZero(t, only(t, s).LastBackup)
 		require.NoError(t, stop())
 	})
 }

@@ -277,8 +277,8 @@ func (s *service) describeInvalid() (all []event.DaemonJob) {
 	for _, one := range s.file.invalid {
 		m := s.remembered(one.Name)
 		all = append(all, event.DaemonJob{Name: one.Name, Sources: []string{}, State: "invalid", Problem: one.Err.Error(),
-			LastRun: brief(m.LastRun), Failures: m.Failures, Incomplete: m.Incomplete, LastBackup: known(m.LastBackup),
-			LastProven: known(m.LastProven)})
+			LastRun: brief(m.LastRun), Failures: m.Failures, Incomplete: m.Incomplete, LastBackup: m.LastBackup,
+			LastProven: m.LastProven})
 	}
 	return all
 }

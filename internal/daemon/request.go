@@ -131,7 +131,7 @@ func (s *service) stopByHand(j *live) error {
 	case j.run != nil:
 		j.run.end = stopped
 		s.finish(j)
-	case !j.due.IsZero() || j.Retry != nil:
+	case !j.due.IsZero() || !j.Retry.IsZero():
 		s.drop(j, s.Clock.Now())
 	default:
 		return fmt.Errorf("job %s does not run", j.job.Name)

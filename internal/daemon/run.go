@@ -100,7 +100,7 @@ func (s *service) begin(j *live, now time.Time) {
 	r := &run{job: j.job, backup: -1, reported: now, proven: j.LastProven,
 		rec: event.Run{Type: "run", Version: 1, ID: id, Job: j.job.Name, Trigger: j.trigger, Start: now,
 			Steps: []event.RunStep{}}}
-	j.run, j.Running, j.Retry, j.waits = r, &r.rec, nil, obstacle{}
+	j.run, j.Running, j.Retry, j.waits = r, &r.rec, time.Time{}, obstacle{}
 	j.count(j.due) // after a small step back of the clock, it is in the future
 	j.count(now)
 	s.save()
@@ -300,7 +300,7 @@ func (s *service) finish(j *live) {
 	case r.rec.Outcome == record.Incomplete:
 		s.incomplete = append(s.incomplete, j.job.Name)
 	}
-	j.Away = r.gone && j.Retry != nil
+	j.Away = r.gone && !j.Retry.IsZero()
 	s.passCopies(j, r)
 	j.run, j.Running, j.LastRun = nil, nil, r.copy()
 	j.due, j.trigger, j.waits = time.Time{}, "", obstacle{}

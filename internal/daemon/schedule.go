@@ -63,16 +63,16 @@ func (m *memory) correct(s job.Schedule, now time.Time) {
 			*t = now
 		}
 	}
-	if m.Retry != nil && m.Retry.After(now.Add(longestPause)) {
-		m.Retry = &now
+	if m.Retry.After(now.Add(longestPause)) {
+		m.Retry = now
 	}
 }
 
 // dueTime returns when a job that does not run is due next, and why; zero: never.
 func (s *service) dueTime(j *live) (at time.Time, trigger event.Trigger) {
 	at, trigger = s.next(j), event.BySchedule
-	if j.Retry != nil && (at.IsZero() || !j.Retry.After(at)) {
-		return *j.Retry, event.Retried
+	if !j.Retry.IsZero() && (at.IsZero() || !j.Retry.After(at)) {
+		return j.Retry, event.Retried
 	}
 	return at, trigger
 }
@@ -137,7 +137,7 @@ func (s *service) passOn(j *live, trigger event.Trigger) {
 		if mate.Failures == 0 && s.blocked(mate, now) == (obstacle{}) {
 			j.Alert, j.Cause = "", ""
 		}
-		if mate.run == nil && mate.Retry == nil && mate.due.IsZero() {
+		if mate.run == nil && mate.Retry.IsZero() && mate.due.IsZero() {
 			mate.due, mate.trigger = now, trigger
 		}
 	}

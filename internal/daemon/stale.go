@@ -53,5 +53,5 @@ func (j *live) withoutService(d *event.DaemonJob, now time.Time) {
 	if j.Running != nil {
 		d.State = "cut"
 	}
-	d.Stale = d.Stale || d.Next != nil && now.Sub(*d.Next) > overdue
+	d.Stale = d.Stale || !d.Next.IsZero() && now.Sub(d.Next) > overdue
 }

@@ -61,7 +61,7 @@ func TestJobsAreKnownWithoutTheService(t *testing.T) {
 		require.Equal(t, "invalid", jobs[1].State)
 		jobs, err = Offline(t.TempDir(), "here", []*job.Job{a}, nil)
 		require.NoError(t, err)
-		require.Nil(t, jobs[0].LastBackup)
+		require.Zero(t, jobs[0].LastBackup)
 	})
 }
 

@@ -41,7 +41,7 @@ type state struct {
 type memory struct {
 	Since       time.Time  `json:"since"` // the service saw the job first
 	Began       time.Time  `json:"began"` // the last run began, or a time was skipped; the schedule counts from here
-	Retry       *time.Time `json:"retry,omitempty"`
+	Retry       time.Time  `json:"retry,omitzero"`
 	Away        bool       `json:"away,omitempty"`       // the last run did not reach the target
 	Failures    int        `json:"failures,omitempty"`   // runs that failed since the last that did not
 	Incomplete  int        `json:"incomplete,omitempty"` // runs without some objects since the last that was done

@@ -82,7 +82,7 @@ func TestRepositoriesOfAJobTakeTurns(t *testing.T) {
 		d, err := s.order(control.Command{Action: control.ShowStatus})
 		require.NoError(t, err)
 		for _, j := range d.Jobs {
-			require.NotNil(t, j.LastBackup, j.Name)
+			require.NotZero(t, j.LastBackup, j.Name)
 		}
 		require.NotEqual(t, d.Jobs[0].LastBackup, d.Jobs[1].LastBackup, "each has a last backup of its own")
 		require.NoError(t, stop())
@@ -165,7 +165,7 @@ func TestARepositoryKeepsItsOwnMemory(t *testing.T) {
 			d, err := s.order(control.Command{Action: control.ShowStatus})
 			require.NoError(t, err)
 			for _, j := range d.Jobs {
-				last = append(last, j.LastBackup != nil)
+				last = append(last, !j.LastBackup.IsZero())
 			}
 			return last
 		}

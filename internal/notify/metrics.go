@@ -305,13 +305,13 @@ func describe(out *bytes.Buffer, name, help string) {
 func (j *jobMetrics) values(d *event.DaemonJob) map[string]float64 {
 	all := map[string]float64{"running": oneIf(j.running), "incomplete": oneIf(j.incomplete),
 		"failures_total": float64(j.failures)}
-	at := func(what string, t *time.Time) {
-		if t != nil && !t.IsZero() {
+	at := func(what string, t time.Time) {
+		if !t.IsZero() {
 			all[what+"_timestamp_seconds"] = float64(t.UnixMilli()) / 1000
 		}
 	}
-	at("last_success", &j.success)
-	at("last_run", &j.run)
+	at("last_success", j.success)
+	at("last_run", j.run)
 	if d != nil {
 		at("next_run", d.Next)
 		at("last_proven", d.LastProven)

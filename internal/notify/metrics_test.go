@@ -64,7 +64,7 @@ func TestMetricsFileHasWhatHappened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tidemark.prom")
 	at, proven := noon().Add(time.Hour), noon().Add(time.Second)
 	service := func() *event.Daemon {
-		return &event.Daemon{Problem: "x", Jobs: []event.DaemonJob{{Name: "home", Next: &at, LastProven: &proven},
+		return &event.Daemon{Problem: "x", Jobs: []event.DaemonJob{{Name: "home", Next: at, LastProven: proven},
 			{Name: "new", Damage: "x", Problem: "x"}}}
 	}
 	m := NewMetrics(MetricsConfig{File: path, Service: service, Warn: func(text string) { t.Error(text) }},

@@ -218,7 +218,7 @@ func (s *Status) running(j *event.Job) []show.Line {
 // policy is the policy of a job, and how long it holds.
 func (s *Status) policy(j *event.Job) string {
 	text := human.Printable(j.Policy)
-	if j.PolicyUntil != nil {
+	if !j.PolicyUntil.IsZero() {
 		text += ending(j.PolicyUntil) + ", " + human.About(j.PolicyUntil.Sub(s.Now)) + " left"
 	}
 	return text
@@ -251,7 +251,7 @@ func (s *Status) serviceJob(j *event.DaemonJob) []show.Line {
 		what = "stale: " + what
 	}
 	last := s.last(what, j.LastBackup)
-	if j.LastBackup == nil && j.LastRun == nil { // there may be backups by hand
+	if j.LastBackup.IsZero() && j.LastRun == nil { // there may be backups by hand
 		last = "the service has not run it yet"
 	}
 	add(show.Plain, last+"; "+s.last("last proven", j.LastProven))
@@ -285,8 +285,8 @@ func (s *Status) headline(j *event.DaemonJob) string {
 		if j.PID != 0 {
 			text += ", process " + strconv.Itoa(j.PID)
 		}
-	case j.PausedUntil != nil:
-		text += " until " + day(*j.PausedUntil)
+	case !j.PausedUntil.IsZero():
+		text += " until " + day(j.PausedUntil)
 	}
 	if j.State == "cut" {
 		text = human.Printable(j.Name) + ": its last run was cut"
@@ -295,14 +295,14 @@ func (s *Status) headline(j *event.DaemonJob) string {
 		text += " (" + human.Printable(j.WaitsFor) + ")"
 	}
 	switch {
-	case j.Next == nil || j.State == "running":
+	case j.Next.IsZero() || j.State == "running":
 	case !j.Next.After(s.Now):
-		text += ", due since " + day(*j.Next)
+		text += ", due since " + day(j.Next)
 		if s.Service == nil && s.PID == 0 {
 			text += "; the service is not running"
 		}
 	default:
-		text += ", next run " + day(*j.Next)
+		text += ", next run " + day(j.Next)
 		if left := j.Next.Sub(s.Now); left > 0 {
 			text += ", in " + human.About(left)
 		}
@@ -311,11 +311,11 @@ func (s *Status) headline(j *event.DaemonJob) string {
 }
 
 // last is when something was done last.
-func (s *Status) last(what string, at *time.Time) string {
-	if at == nil {
+func (s *Status) last(what string, at time.Time) string {
+	if at.IsZero() {
 		return what + " never"
 	}
-	return what + " " + day(*at) + ", " + human.About(s.Now.Sub(*at)) + " ago"
+	return what + " " + day(at) + ", " + human.About(s.Now.Sub(at)) + " ago"
 }
 
 // repository describes the default repository, as this machine knows it.
@@ -324,7 +324,7 @@ func (s *Status) repository() []show.Line {
 		return nil
 	}
 	location := human.Printable(s.Repository)
-	if s.LastBackup == nil {
+	if s.LastBackup.IsZero() {
 		return []show.Line{{Text: "no backup of this machine to " + location + " is known"}}
 	}
 	text := s.last("last backup", s.LastBackup) + ", to "
@@ -401,9 +401,9 @@ func Verdict(o *event.Overview, proven *proofs.Summary, limit time.Duration, now
 	case o.State == event.ServiceStopped || o.State == event.ServiceUnreachable || len(jobs) == 0 && o.Service != nil:
 		verdicts[Unknown] = true
 	case len(jobs) > 0:
-	case o.LastBackup == nil:
+	case o.LastBackup.IsZero():
 		verdicts[Unknown] = true
-	case limit > 0 && now.Sub(*o.LastBackup) > limit:
+	case limit > 0 && now.Sub(o.LastBackup) > limit:
 		verdicts[Stale] = true
 	}
 	verdicts[Damaged] = verdicts[Damaged] || proven.Damage.Problems > 0
@@ -432,7 +432,7 @@ func jobVerdict(j *event.DaemonJob) string {
 		return Stale
 	case j.Incomplete > 0:
 		return Incomplete
-	case j.LastBackup == nil:
+	case j.LastBackup.IsZero():
 		return Unknown
 	case j.Problem != "":
 		return Stale // a later version of it does not run

@@ -16,10 +16,7 @@ import (
 )
 
 // minutes is a time some minutes after now.
-func minutes(now time.Time, n int) *time.Time {
-	at := now.Add(time.Duration(n) * time.Minute)
-	return &at
-}
+func minutes(now time.Time, n int) time.Time { return now.Add(time.Duration(n) * time.Minute) }
 
 // observed is a service with a job in each state, and a program beside it.
 func observed(now time.Time) event.Overview {
@@ -41,10 +38,10 @@ func observed(now time.Time) event.Overview {
 				j.WaitsFor, j.Next = "the disk TIDE is not mounted", minutes(now, -5)
 			}),
 			job("nas", "retrying", func(j *event.DaemonJob) {
-				j.Next, j.Failures, j.LastProven = minutes(now, 4), 2, nil
+				j.Next, j.Failures, j.LastProven = minutes(now, 4), 2, time.Time{}
 				j.LastRun = &event.Run{Outcome: "failed", Message: "backup: nas is\naway\x1b"}
 			}),
-			job("old", "paused", func(j *event.DaemonJob) { j.PausedUntil, j.LastBackup = minutes(now, 30), nil }),
+			job("old", "paused", func(j *event.DaemonJob) { j.PausedUntil, j.LastBackup = minutes(now, 30), time.Time{} }),
 		}},
 		Jobs: []event.Job{
 			{Type: "job", PID: 7, Job: "backup", Policy: "important", PolicyUntil: minutes(now, 10), Start: now,
@@ -140,7 +137,7 @@ func TestStatusWithoutTheService(t *testing.T) {
 	s.Proven.Unproven, s.Proven.Damage.Problems = 1, 1
 	require.Contains(t, text(t, s), "last check: of 3 packs, damaged, or never read back: 1; the others were intact at ")
 	s.Proven.Unproven, s.Proven.Damage.Problems = 0, 0
-	require.Contains(t, got, "last backup "+day(*s.LastBackup)+", 5 min ago, to /srv/\\x1b\n")
+	require.Contains(t, got, "last backup "+day(s.LastBackup)+", 5 min ago, to /srv/\\x1b\n")
 	require.Contains(t, got, "last check: every pack (3) was read back and intact")
 	require.Contains(t, got, "last sample: restored 2 files")
 	require.Equal(t, day(now)+" no job of this user is running\n", text(t, StatusLog(s)))
@@ -172,10 +169,10 @@ func TestStatusIsOneObject(t *testing.T) {
 func TestPoliciesForATime(t *testing.T) {
 	soon := time.Now().Add(time.Minute)
 	far := time.Now().Add(48 * time.Hour)
-	change := event.PolicyChange{PID: 7, Was: "throttle", Policy: "important", Until: &far}
+	change := event.PolicyChange{PID: 7, Was: "throttle", Policy: "important", Until: far}
 	require.Equal(t, "process 7: important until "+day(far)+", it was throttle\n", text(t, PolicyChange(change)))
 	change.Was = "important"
 	require.Equal(t, "process 7: important until "+day(far)+"\n", text(t, PolicyChange(change)))
-	running := event.Job{PID: 7, Policy: "important", PolicyUntil: &soon, Start: time.Now()}
+	running := event.Job{PID: 7, Policy: "important", PolicyUntil: soon, Start: time.Now()}
 	require.Contains(t, text(t, Jobs([]event.Job{running})), "important until ")
 }

@@ -41,14 +41,14 @@ func Jobs(list []event.Job) Record {
 }
 
 // ending is when a policy ends that was set for a time: " until 15:04:05", with the day if it is another one.
-func ending(until *time.Time) string {
-	if until == nil {
+func ending(until time.Time) string {
+	if until.IsZero() {
 		return ""
 	}
 	if at := until.Local(); at.Format(time.DateOnly) == time.Now().Format(time.DateOnly) {
 		return " until " + at.Format(time.TimeOnly)
 	}
-	return " until " + day(*until)
+	return " until " + day(until)
 }
 
 // gateState describes what a gate does now, and the process that causes it.
@@ -77,7 +77,7 @@ func PolicyChange(c event.PolicyChange) Record {
 		policy := c.Policy + ending(c.Until)
 		line := fmt.Sprintf("process %d: %s, it was %s", c.PID, policy, c.Was)
 		switch {
-		case c.Was == c.Policy && c.Until == nil:
+		case c.Was == c.Policy && c.Until.IsZero():
 			line = fmt.Sprintf("process %d: %s, as before", c.PID, policy)
 		case c.Was == c.Policy, c.Was == "":
 			line = fmt.Sprintf("process %d: %s", c.PID, policy)
@@ -120,10 +120,10 @@ func Steered(d event.Daemon, name string) Record {
 				text += " (" + j.Step + ")"
 			case j.WaitsFor != "":
 				text += ": " + human.Printable(j.WaitsFor)
-			case j.PausedUntil != nil:
-				text += " until " + day(*j.PausedUntil)
-			case j.Next != nil:
-				text += ", next run " + day(*j.Next)
+			case !j.PausedUntil.IsZero():
+				text += " until " + day(j.PausedUntil)
+			case !j.Next.IsZero():
+				text += ", next run " + day(j.Next)
 			}
 			fmt.Fprintf(w, "job %s: %s\n", human.Printable(j.Name), text)
 		}

@@ -12,7 +12,7 @@ import (
 
 func TestTheVerdictOfStatus(t *testing.T) {
 	now := time.Now()
-	ago := func(d time.Duration) *time.Time { at := now.Add(-d); return &at }
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	job := func(change func(*event.DaemonJob)) event.DaemonJob {
 		j := event.DaemonJob{Name: "home", State: "idle", LastBackup: ago(time.Hour)}
 		change(&j)
@@ -25,7 +25,7 @@ func TestTheVerdictOfStatus(t *testing.T) {
 	damaged := job(func(j *event.DaemonJob) { j.Damage = "x" })
 	invalid := job(func(j *event.DaemonJob) { j.State, j.Problem = "invalid", "x" })
 	outdated := job(func(j *event.DaemonJob) { j.Problem = "x" })
-	never := job(func(j *event.DaemonJob) { j.LastBackup = nil })
+	never := job(func(j *event.DaemonJob) { j.LastBackup = time.Time{} })
 	grouped := func(j event.DaemonJob) event.DaemonJob { j.Group = "g"; return j }
 	runs := func(jobs ...event.DaemonJob) event.Overview {
 		return event.Overview{State: event.ServiceRuns, Service: &event.Daemon{Jobs: jobs}}

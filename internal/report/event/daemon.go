@@ -48,19 +48,19 @@ type DaemonJob struct {
 	// run did not end)
 	State string `json:"state"`
 	// of a running job: `backup`, `forget`, `prune`, `check`, `drill`
-	Step        string     `json:"step,omitempty"`
-	PID         int        `json:"pid,omitempty"`          // of the step, as a job of `tidemark tier`
-	WaitsFor    string     `json:"waits_for,omitempty"`    // in words
-	Next        *time.Time `json:"next,omitempty"`         // next run; none while paused
-	LastRun     *Run       `json:"last_run,omitempty"`     // as `run`: the last that ended
-	LastBackup  *time.Time `json:"last_backup,omitempty"`  // end of the last complete backup
-	LastProven  *time.Time `json:"last_proven,omitempty"`  // end of the last check or drill without a fault
-	Damage      string     `json:"damage,omitempty"`       // found by a check or drill and not healed since
-	Failures    int        `json:"failures"`               // runs that failed since the last that did not
-	Incomplete  int        `json:"incomplete"`             // runs without some objects since the last that was done
-	Stale       bool       `json:"stale"`                  // see `status --help`
-	Problem     string     `json:"problem,omitempty"`      // mistake of its stanza; if it was valid, it runs as it was
-	PausedUntil *time.Time `json:"paused_until,omitempty"` // end of a pause with an end
+	Step        string    `json:"step,omitempty"`
+	PID         int       `json:"pid,omitempty"`         // of the step, as a job of `tidemark tier`
+	WaitsFor    string    `json:"waits_for,omitempty"`   // in words
+	Next        time.Time `json:"next,omitzero"`         // next run; none while paused
+	LastRun     *Run      `json:"last_run,omitempty"`    // as `run`: the last that ended
+	LastBackup  time.Time `json:"last_backup,omitzero"`  // end of the last complete backup
+	LastProven  time.Time `json:"last_proven,omitzero"`  // end of the last check or drill without a fault
+	Damage      string    `json:"damage,omitempty"`      // found by a check or drill and not healed since
+	Failures    int       `json:"failures"`              // runs that failed since the last that did not
+	Incomplete  int       `json:"incomplete"`            // runs without some objects since the last that was done
+	Stale       bool      `json:"stale"`                 // see `status --help`
+	Problem     string    `json:"problem,omitempty"`     // mistake of its stanza; if it was valid, it runs as it was
+	PausedUntil time.Time `json:"paused_until,omitzero"` // end of a pause with an end
 }
 
 // Run is the record of one run of a job.
@@ -135,18 +135,18 @@ type Overview struct {
 	Verdict string `json:"verdict"`
 	Jobs    []Job  `json:"jobs"` // list of running jobs as `job`, those of the service included
 	// location of the default repository; this and the times only without the service
-	Repository string     `json:"repository,omitempty"`
-	LastBackup *time.Time `json:"last_backup,omitempty"` // newest snapshot that this machine made and did not forget
-	Proven     any        `json:"proven,omitempty"`      // as `last_verified`
-	Problems   []string   `json:"problems,omitempty"`    // what is missing here, and why
+	Repository string    `json:"repository,omitempty"`
+	LastBackup time.Time `json:"last_backup,omitzero"` // newest snapshot that this machine made and did not forget
+	Proven     any       `json:"proven,omitempty"`     // as `last_verified`
+	Problems   []string  `json:"problems,omitempty"`   // what is missing here, and why
 }
 
 // Machine is a machine with snapshots in a repository.
 type Machine struct {
 	Host string `json:"hostname"` // as in its snapshots
 	// newest complete snapshot; none if each lacks objects
-	LastBackup *time.Time `json:"last_backup,omitempty"`
-	Stale      bool       `json:"stale"` // none within ALERTAFTER
+	LastBackup time.Time `json:"last_backup,omitzero"`
+	Stale      bool      `json:"stale"` // none within ALERTAFTER
 }
 
 // JobDefinition is a job of an option file.
@@ -234,7 +234,7 @@ type Job struct {
 	Start      time.Time `json:"start"`
 	Policy     string    `json:"policy"` // in effect
 	// end of the policy if it was set for a time; the one before follows
-	PolicyUntil *time.Time `json:"policy_until,omitempty"`
+	PolicyUntil time.Time `json:"policy_until,omitzero"`
 	// as `status`; speeds since the start, or of the last 5 s if the job is asked every few seconds
 	Status *Status `json:"status,omitempty"`
 }
@@ -247,6 +247,6 @@ type PolicyChange struct {
 	Was     string `json:"was"`    // old policy
 	Policy  string `json:"policy"` // new policy
 	// end of the new policy if it was set for a time
-	Until *time.Time `json:"policy_until,omitempty"`
-	Notes []string   `json:"notes"` // what could not be changed
+	Until time.Time `json:"policy_until,omitzero"`
+	Notes []string  `json:"notes"` // what could not be changed
 }
