@@ -179,6 +179,7 @@ func (g *Governor) Gates() *throttle.Manager {
 		g.cfg.Note("the I/O policy is not in effect: " + err.Error())
 		return nil
 	}
+	manager.Follow(func(part float64) { g.own().Granted(part) })
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.manager.Store(manager)
@@ -209,10 +210,14 @@ func (g *Governor) Rotational(pass *iopolicy.Pass) bool {
 
 // Compute calls work as priority.Process.Compute does.
 func (g *Governor) Compute(work func(over func() bool)) {
+	g.own().Compute(work)
+}
+
+// own returns this process, nil if its priority is left alone.
+func (g *Governor) own() *priority.Process {
 	g.mu.Lock()
-	process := g.process
-	g.mu.Unlock()
-	process.Compute(work)
+	defer g.mu.Unlock()
+	return g.process
 }
 
 // Flush passes a write that waits for the device of a path through its gate.

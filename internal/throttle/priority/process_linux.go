@@ -195,14 +195,14 @@ func (p *Process) pass(policy iopolicy.Policy, out *Applied) (changed bool, err 
 }
 
 // target returns the state that a policy gives to a thread found in some state. Under Throttle the threads that compute
-// have idle scheduling, or all, where they may leave it and none is known to compute.
+// have idle scheduling, or all, where they may leave it and none is known to compute or the job has little of a disk.
 func (p *Process) target(tid int, found state, policy iopolicy.Policy) state {
 	switch policy {
 	case iopolicy.Utility:
 		return found.lowered(niceUtility, bestEffort(lowestLevel))
 	case iopolicy.Throttle:
 		lowered := found.lowered(niceThrottle, bestEffort(lowestLevel))
-		if p.tids[tid] || p.idle && p.busy == 0 {
+		if p.tids[tid] || p.idle && (p.busy == 0 || p.little) {
 			lowered = lowered.idle()
 		}
 		return lowered
