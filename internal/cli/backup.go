@@ -355,7 +355,7 @@ func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) (spec *o
 	reading := spec.Reading()
 	job.Source.Reading.Serialization = reading.Serialization
 	job.Source.Reading.Retries, job.Source.Reading.AccessTime = reading.Retries, reading.AccessTimes
-	job.Source.Reading.Singly, job.Source.Reading.Cached = !reading.Batches, !reading.Direct
+	job.Source.Reading.Singly = !reading.Batches
 	if job.Source.Reading.Order, err = backup.ParseOrder(reading.Order); err != nil {
 		return nil, err
 	}

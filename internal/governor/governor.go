@@ -175,6 +175,7 @@ func (g *Governor) Gates() *throttle.Manager {
 		g.Use(g.cfg.Policy)
 	}
 	manager := g.cfg.Open(g.client)
+	manager.Follow(func(part float64) { g.own().Granted(part) })
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.manager.Store(manager)
@@ -194,10 +195,14 @@ func (g *Governor) Rotational(pass *iopolicy.Pass) bool { return g.Gates().Rotat
 
 // Compute calls work as priority.Process.Compute does.
 func (g *Governor) Compute(work func(over func() bool)) {
+	g.own().Compute(work)
+}
+
+// own returns this process, nil if its priority is left alone.
+func (g *Governor) own() *priority.Process {
 	g.mu.Lock()
-	process := g.process
-	g.mu.Unlock()
-	process.Compute(work)
+	defer g.mu.Unlock()
+	return g.process
 }
 
 // Flush passes a write that waits for the device of a path through its gate.

@@ -1,7 +1,6 @@
 package localfs
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -24,13 +23,11 @@ const (
 // neighbours. Without io_uring it reads one file after the other, with the same result. It belongs to one goroutine at
 // a time.
 type Batch struct {
-	ring         *ring.Ring // nil: one file after the other
-	reads        []ring.Read
-	spare        []*File
-	noDirect     bool // no direct reads
-	directBuffer directBuffer
-	facts        iopolicy.Series
-	positions    iopolicy.Series
+	ring      *ring.Ring // nil: one file after the other
+	reads     []ring.Read
+	spare     []*File
+	facts     iopolicy.Series
+	positions iopolicy.Series
 }
 
 // NewBatch makes a Batch. If together is false, it reads one file after the other.
@@ -44,9 +41,6 @@ func NewBatch(together bool) *Batch {
 	}
 	return b
 }
-
-// NoDirectReads makes b read everything through the page cache.
-func (b *Batch) NoDirectReads() { b.noDirect = true }
 
 // MaxFiles returns how many open files one ReadWhole can use; 1 without io_uring.
 func (b *Batch) MaxFiles() int {
@@ -63,7 +57,7 @@ func (b *Batch) Close() error {
 	}
 	r := b.ring
 	b.ring = nil
-	if err := errors.Join(r.Close(), b.directBuffer.close()); err != nil {
+	if err := r.Close(); err != nil {
 		return fmt.Errorf("close ring: %w", err)
 	}
 	return nil
@@ -165,7 +159,6 @@ func (b *Batch) readTogether(room []byte, files []BatchFile) int {
 // bound is read up to it.
 func (b *Batch) prepare(files []BatchFile, bound int) []BatchFile {
 	b.reads = b.reads[:0]
-	b.directBuffer.reset()
 	bytes := 0
 	for i := range files {
 		w := &files[i]
@@ -179,34 +172,14 @@ func (b *Batch) prepare(files []BatchFile, bound int) []BatchFile {
 		w.File.bound(bound > 0)
 		flags := w.File.uncached(n > int(w.Size))
 		r := ring.Read{FD: w.File.fd, From: w.At, Len: n, Flags: flags}
-		probed := bound == 0 && b.makeDirect(w, &r)
-		switch {
-		case r.Into != nil:
-		case flags == 0:
+		if flags == 0 {
 			w.File.NoteCache()
-		case !probed:
+		} else {
 			w.File.ProbeCache()
 		}
 		b.reads = append(b.reads, r)
 	}
 	return files
-}
-
-// makeDirect turns the read r of the whole file w into a direct read, if w is small and no page of it is cached. Cached
-// pages are cheaper to read and may be newer than the disk. It reports whether it has probed the cache.
-func (b *Batch) makeDirect(w *BatchFile, r *ring.Read) (probed bool) {
-	f := w.File
-	if b.noDirect || r.Len > maxDirectRead || w.Size == 0 ||
-		!f.host.directSupport.supports(f.opened.Dev, f.fd, f.Confirm) {
-		return false
-	}
-	if n, ok := f.ProbeCache(); !ok || n > 0 {
-		return true
-	}
-	if into := b.directBuffer.take(r.Len); into != nil && f.setDirect(true) {
-		r.Into, r.Len = into, len(into)
-	}
-	return true
 }
 
 // finish turns the result of one read into that of File.ReadWhole. Failed reads are repeated by File.ReadWhole, which
@@ -218,14 +191,8 @@ func (w *BatchFile) finish(r *ring.Read, room []byte) {
 			return
 		}
 		w.File.noteRefused(r.Err)
-		if r.Into != nil {
-			w.File.host.directSupport.refused(w.File.opened.Dev, r.Err)
-		}
 		w.N, w.Err = w.File.ReadWhole(w.buffer(room), w.Size)
 		return
-	}
-	if r.Into != nil {
-		r.N = copy(w.buffer(room), r.Into[:r.N])
 	}
 	w.N, w.Err = w.File.readRest(w.buffer(room), r.N)
 }
@@ -253,7 +220,6 @@ func (f *File) ReadWhole(p []byte, size uint64) (int, error) {
 
 // readStart reads p from the beginning; whole is set if that is the entire file.
 func (f *File) readStart(p []byte, whole bool) (int, error) {
-	f.setDirect(false) // an earlier attempt may have set it
 	if flags := f.uncached(whole); flags != 0 {
 		f.ProbeCache()
 		if n, err, ok := f.readUncached(p, flags); ok {

@@ -16,8 +16,6 @@ type content struct {
 	fd      int
 	ioctx   IOContext
 	bounded atomic.Bool // readahead is off
-
-	isDirect bool // reads bypass the page cache and must be aligned; only within a Batch
 }
 
 // readFull fills p; io.EOF at the end of the file.
@@ -43,7 +41,6 @@ func (c *content) readSome(p []byte, off int64) (int, error) {
 		return 0, err
 	}
 	c.bound(grant.Max > 0)
-	c.setDirect(false)
 	n, err := pread(c.fd, p[:cut(off, len(p), grant.Max)], off)
 	grant.End(n)
 	return n, err
@@ -62,14 +59,6 @@ func (c *content) bound(on bool) {
 	if c.bounded.Load() != on && c.bounded.Swap(on) != on {
 		pages.ReadAhead(c.fd, !on)
 	}
-}
-
-// setDirect switches direct reads, and reports whether that worked.
-func (c *content) setDirect(on bool) bool {
-	if c.isDirect != on && setDirectFlag(c.fd, on) == nil {
-		c.isDirect = on
-	}
-	return c.isDirect == on
 }
 
 // writeFull writes all of p, or returns an error.

@@ -13,20 +13,19 @@ import (
 // host caches facts about the running kernel: missing system calls, and the way to our descriptors. The directories
 // below one OpenDir share it; the last one closes it.
 type host struct {
-	refs          atomic.Int32
-	noStatx       atomic.Bool
-	noXattrAt     atomic.Bool
-	noCacheStat   atomic.Bool
-	noUncached    atomic.Uint64 // 1 + device number of the last file system that refused RWF_DONTCACHE
-	blocking      atomic.Uint64 // 1 + device number of the last one whose reads block
-	nonBlocking   atomic.Uint64 // 1 + device number of the last one whose reads do not
-	directSupport directSupport
-	noPositions   atomic.Uint64 // 1 + device number of the last one without positions
-	privileged    bool          // may open device nodes of every owner
-	noDev         noDevMounts   // mount copies without devices
-	moving        sync.Mutex    // held by moveChecked, which is not atomic
-	procOnce      sync.Once
-	proc          int // O_PATH descriptor of /proc/self/fd, -1 without /proc
+	refs        atomic.Int32
+	noStatx     atomic.Bool
+	noXattrAt   atomic.Bool
+	noCacheStat atomic.Bool
+	noUncached  atomic.Uint64 // 1 + device number of the last file system that refused RWF_DONTCACHE
+	blocking    atomic.Uint64 // 1 + device number of the last one whose reads block
+	nonBlocking atomic.Uint64 // 1 + device number of the last one whose reads do not
+	noPositions atomic.Uint64 // 1 + device number of the last one without positions
+	privileged  bool          // may open device nodes of every owner
+	noDev       noDevMounts   // mount copies without devices
+	moving      sync.Mutex    // held by moveChecked, which is not atomic
+	procOnce    sync.Once
+	proc        int // O_PATH descriptor of /proc/self/fd, -1 without /proc
 }
 
 func newHost() *host { return &host{privileged: unix.Geteuid() == 0, proc: -1} }

@@ -243,3 +243,20 @@ func TestSortByPositionBelievesNoImpostor(t *testing.T) {
 		}
 	}
 }
+
+func TestPlace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	require.NoError(t, os.WriteFile(path, make([]byte, 10_000), 0o600))
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	require.NoError(t, f.Sync())
+	if at, ok := firstExtent(int(f.Fd()), 10_000); ok {
+		require.Zero(t, at%512)
+	}
+	proc, err := os.Open("/proc/self/status")
+	require.NoError(t, err)
+	defer proc.Close()
+	_, ok := firstExtent(int(proc.Fd()), 10)
+	require.False(t, ok)
+}

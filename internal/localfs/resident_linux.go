@@ -42,9 +42,6 @@ func (d *Dir) openCached(name string, known Known, st *Stat) (fd int, presumed b
 
 // readCached fills p from off and reports whether cached pages sufficed. p is not empty.
 func (f *File) readCached(p []byte, off int64) bool {
-	if !f.setDirect(false) { // a direct read does not use the cache
-		return false
-	}
 	n, err := unix.Preadv2(f.fd, [][]byte{p}, off, unix.RWF_NOWAIT)
 	return err == nil && n == len(p)
 }

@@ -14,10 +14,9 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// host is empty but for direct reads, which macOS does not have.
+// host is what the directories below one OpenDir share.
 type host struct {
-	directSupport directSupport
-	moving        sync.Mutex // held by moveChecked, which is not atomic
+	moving sync.Mutex // held by moveChecked, which is not atomic
 }
 
 func newHost() *host { return &host{} }

@@ -199,7 +199,7 @@ func typeOfDirent(t byte) tree.Type {
 	return typeOfMode(uint32(t) << 12) // IFTODT of <dirent.h>: the two enumerations are the same
 }
 
-// bypassCache is false: O_DIRECT would also bypass cached pages.
+// bypassCache is false: uncached and drop keep the pages away.
 func bypassCache(int, int64) bool { return false }
 
 // pages counts the cached pages of a range; false where the kernel does not report them: before 6.5, without a page

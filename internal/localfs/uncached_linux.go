@@ -1,6 +1,8 @@
 package localfs
 
 import (
+	"unsafe"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
@@ -75,4 +77,17 @@ func (f *File) readNow() (int, unix.Errno) {
 		}
 	}
 	return preadFlags(f.fd, p[:], unix.RWF_NOWAIT)
+}
+
+// preadFlags is preadv2 at the beginning of a file with RWF_ flags; p is not empty.
+func preadFlags(fd int, p []byte, flags uint32) (int, unix.Errno) {
+	part := unix.Iovec{Base: &p[0]}
+	part.SetLen(len(p))
+	n, errno := uninterrupted(func() (uintptr, uintptr, unix.Errno) {
+		return unix.Syscall6(unix.SYS_PREADV2, uintptr(fd), uintptr(unsafe.Pointer(&part)), 1, 0, 0, uintptr(flags))
+	})
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), 0
 }

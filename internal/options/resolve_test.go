@@ -59,7 +59,7 @@ func TestRealSystemFile(t *testing.T) {
 
 	require.Equal(t, Parallel{Workers{4, 4, 2, 4}, Workers{}, 10, 96 << 20}, spec.Parallel(2, Media{}))
 	require.Equal(t, Transfer{10 << 30, 512 << 10, 64 << 10}, spec.Transfer())
-	require.Equal(t, Reading{SharedDynamic, 2, false, true, true, "auto", true, 90}, spec.Reading())
+	require.Equal(t, Reading{SharedDynamic, 2, false, true, "auto", true, 90}, spec.Reading())
 	require.Equal(t, Cache{true, "/var/cache/my tsm", 1 << 30, true}, spec.Cache())
 	require.Equal(t, Repository{"/home/me/backup", true}, spec.Repository())
 	require.Equal(t, Output{Quiet: true, Interval: 5 * time.Minute}, spec.Output())
@@ -80,7 +80,7 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, Parallel{WorkersFor(0, 6, Media{}), Workers{}, 0, 96 << 20}, spec.Parallel(6, Media{}))
 	require.Equal(t, Transfer{64 << 20, 0, 256 << 10}, spec.Transfer())
 	require.Equal(t, Compression{2, true}, spec.Compression())
-	require.Equal(t, Reading{SharedDynamic, 4, false, true, true, "auto", true, 90}, spec.Reading())
+	require.Equal(t, Reading{SharedDynamic, 4, false, true, "auto", true, 90}, spec.Reading())
 	require.Equal(t, Cache{true, "/home/me/.cache/tidemark", 256 << 20, false}, spec.Cache())
 	require.Equal(t, Output{Interval: 5 * time.Minute}, spec.Output())
 	require.Empty(t, spec.File())

@@ -247,7 +247,6 @@ type Reading struct {
 	Retries       int    // retries of a file that changed, under the shared serializations
 	AccessTimes   bool   // store them in the snapshot
 	Batches       bool   // small files of a directory together
-	Direct        bool   // bypass the page cache for those that are not in it
 	Order         string // order of batched files: "auto", "inode" or "extent"
 	Names         bool   // cache the names of unchanged directories instead of reading them
 	RereadDays    int    // days within which each unchanged file is read again; 0: never
@@ -257,7 +256,7 @@ type Reading struct {
 func (s *Spec) Reading() Reading {
 	r := Reading{
 		Retries: int(s.int("changing-retries")), AccessTimes: s.bool("with-atime"), Batches: s.bool("batch-reads"),
-		Direct: s.bool("direct-reads"), Order: s.string("read-order"), Names: s.bool("remember-names"),
+		Order: s.string("read-order"), Names: s.bool("remember-names"),
 		RereadDays: int(s.int("reread-days")),
 	}
 	for _, candidate := range []Serialization{SharedDynamic, SharedStatic, Dynamic, Static} {

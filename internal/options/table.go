@@ -107,8 +107,6 @@ func dataOptions() []Option {
 			Help: "first backup of a source: save a partial snapshot after this time, then at growing intervals; 0: never"},
 		{Name: "batch-reads", Kind: Bool, Default: "yes", Topic: TopicHowFast, Rare: true,
 			Help: "read the small files of a directory together (io_uring, Linux 5.19)"},
-		{Name: "direct-reads", Kind: Bool, Default: "yes", Topic: TopicHowFast, Rare: true,
-			Help: "bypass the page cache for small files that are not in it (Linux 6.5, ext4 and XFS, with batch-reads)"},
 		{Name: "read-order", Kind: Choice, Choices: []string{"auto", "inode", "extent"}, Default: "auto", Topic: TopicHowFast,
 			Rare: true,
 			Help: "order of reading small files in a directory: inode, extent (position on the disk, Linux), or auto: extent " +

@@ -17,8 +17,9 @@ type aside struct {
 	share      func() float64 // the smallest part that one of the gates grants
 	processors priority.Processors
 
-	mu sync.Mutex
-	at time.Time // of the last choice
+	mu    sync.Mutex
+	at    time.Time          // of the last choice
+	other func(part float64) // also called with the share; nil: nothing
 }
 
 // follow chooses processors, if that is due.
@@ -33,7 +34,11 @@ func (a *aside) follow(now time.Time) {
 	a.at = now
 	go func() { // the gate that asks holds its lock
 		defer a.mu.Unlock()
-		a.processors.Use(a.share())
+		part := a.share()
+		a.processors.Use(part)
+		if a.other != nil {
+			a.other(part)
+		}
 	}()
 }
 

@@ -59,7 +59,13 @@ func TestTheProcessStepsAside(t *testing.T) {
 	pass := gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
 	m := &Manager{}
 	m.entries.Store(&[]*entry{{gate: gate}, {gate: free}})
-	a := aside{share: m.share}
+	a, part := aside{share: m.share}, -1.0
+	a.other = func(granted float64) { part = granted }
+	granted := func() float64 { // of the last choice, which may be under way
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return part
+	}
 	var now unix.CPUSet
 	becomes := func(n int) {
 		t.Helper()
@@ -72,8 +78,10 @@ func TestTheProcessStepsAside(t *testing.T) {
 	}
 	one := int(math.Ceil(settings.MaxImpact * float64(all.Count()))) // of all the disk, since others lose all of it
 	becomes(one)
+	require.InDelta(t, settings.MaxImpact, granted(), 0.05)
 	disk.busy.Store(false)
 	becomes(all.Count())
+	require.Equal(t, 1.0, granted())
 	disk.busy.Store(true)
 	becomes(one)
 	a.end()

@@ -161,6 +161,14 @@ func (m *Manager) share() float64 {
 	return least
 }
 
+// Follow has f called with the smallest part of the time that one of the gates grants, from 0 to 1, twice a second
+// while the job does I/O.
+func (m *Manager) Follow(f func(part float64)) {
+	m.aside.mu.Lock()
+	defer m.aside.mu.Unlock()
+	m.aside.other = f
+}
+
 // Start calls start so that a child process has all processors of this process.
 func (m *Manager) Start(start func() error) error { return m.aside.processors.Start(start) }
 

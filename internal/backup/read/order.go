@@ -57,12 +57,3 @@ func (r *Reader) residentFirst(b *Portion, entries []uint32) int {
 	copy(entries[n:], r.absent)
 	return n
 }
-
-// batch returns what reads the small files of a directory.
-func (o *Options) batch() *localfs.Batch {
-	b := localfs.NewBatch(!o.Singly)
-	if o.Cached {
-		b.NoDirectReads()
-	}
-	return b
-}

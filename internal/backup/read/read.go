@@ -33,7 +33,7 @@ type opened struct {
 
 // NewReader returns a Reader whose time is counted by clock. The caller closes it.
 func (s *Stage) NewReader(clock *report.Clock) *Reader {
-	return &Reader{stage: s, files: s.Options.batch(), clock: clock}
+	return &Reader{stage: s, files: localfs.NewBatch(!s.Options.Singly), clock: clock}
 }
 
 // Close releases what the Reader holds.

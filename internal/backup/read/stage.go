@@ -25,7 +25,6 @@ type Options struct {
 	Retries       int  // attempts after the first on a file that changes
 	AccessTime    bool // store access times
 	Singly        bool // one small file after the other, rather than those of a directory together
-	Cached        bool // through the page cache, also small files that are not in it
 	Order         Order
 }
 

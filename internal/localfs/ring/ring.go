@@ -12,7 +12,6 @@ type Read struct {
 	FD    int
 	From  int    // offset in the shared buffer
 	Len   int    // bytes wanted
-	Into  []byte // buffer of Len bytes outside the heap, used instead of the shared one; may be nil
 	Flags uint32 // RWF_...
 	N     int    // bytes read; fewer than Len at the end of the file, and sometimes elsewhere
 	Err   error  // then N is 0

@@ -164,10 +164,7 @@ func (r *Ring) submit(buf []byte, reads []Read) {
 	for i := range reads {
 		rd := &reads[i]
 		slot := (tail + uint32(i)) & r.sqMask
-		room := rd.Into
-		if room == nil {
-			room = buf[rd.From : rd.From+rd.Len : rd.From+rd.Len]
-		}
+		room := buf[rd.From : rd.From+rd.Len : rd.From+rd.Len]
 		r.submissions[slot] = submission{
 			opcode: opRead, fd: int32(rd.FD), rwFlags: rd.Flags, userData: uint64(i),
 			addr: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(room)))), len: uint32(rd.Len),

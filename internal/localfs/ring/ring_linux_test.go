@@ -72,21 +72,6 @@ func TestReadsAreThoseOfPread(t *testing.T) {
 	}
 }
 
-func TestReadsIntoOtherMemory(t *testing.T) {
-	r := open(t, 4)
-	f := file(t, []byte("content"))
-	other, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, unix.Munmap(other)) }()
-	buf := make([]byte, 7)
-	reads := []Read{{FD: int(f.Fd()), From: 5, Len: 50, Into: other[100:150]}, {FD: int(f.Fd()), Len: 7}}
-	r.Read(buf, reads)
-	require.Equal(t, []int{7, 7}, []int{reads[0].N, reads[1].N})
-	require.Equal(t, "content", string(buf))
-	require.Equal(t, "content\x00", string(other[100:108]))
-	require.Equal(t, make([]byte, 100), other[:100])
-}
-
 func TestOneFailureAffectsNoOtherEntry(t *testing.T) {
 	r := open(t, 8)
 	f := file(t, []byte("content"))

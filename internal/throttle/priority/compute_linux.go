@@ -15,8 +15,13 @@ type computing struct {
 	policy  iopolicy.Policy
 	tids    map[int]bool  // true: it computes; false: it is about to end, and may be idle until then
 	busy    int           // how many compute
+	little  bool          // the job has littlePart of a disk, or less
 	changes atomic.Uint64 // of the policy
 }
+
+// littlePart is the part of a disk up to which threads that wait for it have idle scheduling too. From there on, what a
+// job computes is what it waits for.
+const littlePart = 1.0 / 3
 
 // set records the policy that is about to be applied.
 func (c *computing) set(policy iopolicy.Policy) {
@@ -92,6 +97,23 @@ func (p *Process) leave(tid int) {
 	p.tids[tid] = false
 	if p.busy--; p.busy == 0 {
 		p.share()
+	}
+}
+
+// Granted notes the part of a disk that the job has, 0 to 1. With little of it the threads that wait for the disk have
+// idle scheduling as well, where they may leave it: what others lose to them would be taken for a loss at the disk, and
+// the job would get even less. docs/adr/0009 has the figures.
+func (p *Process) Granted(part float64) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if little := part <= littlePart; little != p.little {
+		p.little = little
+		if p.busy > 0 {
+			p.share()
+		}
 	}
 }
 

@@ -25,8 +25,9 @@ type computeReport struct {
 	Notes     []string // of the policy that was applied last
 }
 
-// playCompute reports its threads while two compute under throttle, after they have seen a change to the policy of its
-// argument, under which another one computes, and under throttle again, before and after one computes.
+// playCompute reports its threads while two compute under throttle, with little and with much of a disk, after they
+// have seen a change to the policy of its argument, under which another one computes, and under throttle again, before
+// and after one computes.
 func playCompute() int {
 	p, err := This(false)
 	if err != nil {
@@ -73,6 +74,10 @@ func playCompute() int {
 	go compute(change)()
 	first, second := <-tids, <-tids
 	show(first, second)
+	for _, part := range []float64{0.2, 0.7} {
+		p.Granted(part)
+		show(first, second)
+	}
 	late := lingering(p)
 	apply(os.Args[1])
 	<-ended
@@ -129,7 +134,7 @@ func awaitEnd(tids ...int) {
 func TestThreadsThatComputeAreIdle(t *testing.T) {
 	fromPlain(t)
 	testkit.RequireRoot(t)
-	for user, want := range map[string]struct{ after, again threadState }{
+	for user, want := range map[string]struct{ after, again threadState }{ // again: also with little of a disk
 		"root":   {plain, lowest},
 		"nobody": {threadState{10, plain.Sched, plain.IO}, throttle},
 	} {
@@ -139,14 +144,14 @@ func TestThreadsThatComputeAreIdle(t *testing.T) {
 				asNobody(t, cmd)
 			}
 			all := computeReports(t, cmd)
-			require.Len(t, all, 4)
+			require.Len(t, all, 6)
 			require.Len(t, all[0].Computing, 2)
 			require.NotContains(t, all[0].Computing, all[0].Main, "it does not end with its goroutine")
 			for i, report := range all {
 				require.GreaterOrEqual(t, len(report.Threads), crowded)
 				require.NotContains(t, strings.Join(report.Notes, " "), "scheduling", "what is about to end is no news")
 				for tid, st := range report.Threads {
-					expected := []threadState{throttle, want.after, want.again, want.again}[i]
+					expected := []threadState{throttle, want.again, throttle, want.after, want.again, want.again}[i]
 					if slices.Contains(report.Computing, tid) {
 						expected = lowest
 					}

@@ -33,6 +33,9 @@ func This(kernel bool) (*Process, error) { return process(os.Getpid(), true, ker
 // Other returns another process as it is now. The error wraps ErrNoProcess if there is none of that number.
 func Other(pid int) (*Process, error) { return process(pid, false, true) }
 
+// Granted does nothing: there are no threads that compute apart from others.
+func (p *Process) Granted(float64) {}
+
 // Compute calls work. On macOS the priority belongs to the process.
 func (p *Process) Compute(work func(over func() bool)) { work(func() bool { return false }) }
 

@@ -195,13 +195,13 @@ func (p *Process) pass(policy iopolicy.Policy, out *Applied) (changed bool, err 
 }
 
 // target returns the state that a policy gives to a thread found in some state. Under Throttle the threads that compute
-// have idle scheduling, or all, where they may leave it and none is known to compute.
+// have idle scheduling, or all, where they may leave it and none is known to compute or the job has little of a disk.
 func (p *Process) target(tid int, found state, policy iopolicy.Policy) state {
 	if !lowers(policy) {
 		return found
 	}
 	lowered := found.lowered(niceOf(policy), bestEffort(lowestLevel))
-	if policy == iopolicy.Throttle && (p.tids[tid] || p.idle && p.busy == 0) {
+	if policy == iopolicy.Throttle && (p.tids[tid] || p.idle && (p.busy == 0 || p.little)) {
 		lowered = lowered.idle()
 	}
 	return lowered

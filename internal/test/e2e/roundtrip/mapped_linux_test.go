@@ -24,7 +24,6 @@ func TestWritesThroughAMappingAreNotMissed(t *testing.T) {
 		"with the cache":    func(*backup.Job) {},
 		"without the cache": func(j *backup.Job) { j.NoDirCache = true },
 		"one by one":        func(j *backup.Job) { j.Source.Reading.Singly = true },
-		"by the page cache": func(j *backup.Job) { j.Source.Reading.Cached = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			src := testkit.TempDir(t)
