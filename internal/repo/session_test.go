@@ -380,8 +380,7 @@ func TestVerifySeesOneWrongByteOfATrailer(t *testing.T) {
 // putMark marks packs for deletion, as the first phase of a prune does.
 func putMark(t *testing.T, r *repo.Repository, packs ...format.ID) store.Name {
 	t.Helper()
-	data, err := r.Keys().SealObject(seal.MarkObject, mark.Encode(&mark.Mark{Packs: packs, Created: 1}))
-	require.NoError(t, err)
+	data := r.Keys().SealObject(seal.MarkObject, mark.Encode(&mark.Mark{Packs: packs, Created: 1}))
 	name := store.Name{Kind: store.Mark, ID: seal.FileID(data).String()}
 	require.NoError(t, r.Store().Put(t.Context(), name, data))
 	return name

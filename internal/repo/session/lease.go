@@ -64,14 +64,11 @@ func newLease(st store.Store, to Target, opt Options) *writerLease {
 
 // start puts the lease.
 func (l *writerLease) start(ctx context.Context) error {
-	id, err := lease.NewID()
-	if err != nil {
-		return err
-	}
-	l.record.ID = id
+	l.record.ID = lease.NewID()
 	l.lock = writerlock.Take(l.folder, l.record.ID.String())
 	l.record.Started = l.now().Unix()
 	l.name = store.Name{Kind: store.Lease, ID: l.record.Name()} // also after an error: the file may exist
+	var err error
 	l.began, err = l.put(ctx, l.name)
 	l.last = l.began
 	return err
@@ -103,10 +100,7 @@ func (l *writerLease) run(ctx context.Context) {
 // name is of an attempt that failed or whose answer was lost, so it is replaced; then nothing can fence it.
 func (l *writerLease) put(ctx context.Context, name store.Name) (time.Time, error) {
 	l.record.Heartbeat = l.now().Unix()
-	data, err := l.keys.SealObject(seal.LeaseObject, lease.Encode(&l.record))
-	if err != nil {
-		return time.Time{}, err
-	}
+	data := l.keys.SealObject(seal.LeaseObject, lease.Encode(&l.record))
 	l.sent = time.Now()
 	info, err := l.st.PutNew(ctx, name, data)
 	if errors.Is(err, store.ErrExists) {

@@ -77,9 +77,7 @@ func (p *packer) append(payload *pack.Payload) error {
 		if err != nil {
 			return err
 		}
-		if p.open, err = pack.NewBuilder(p.s.to.Keys, p.kind, buf); err != nil {
-			return fmt.Errorf("begin pack: %w", err)
-		}
+		p.open = pack.NewBuilder(p.s.to.Keys, p.kind, buf)
 		p.opened = p.s.opt.Tuning.Now()
 	}
 	before := p.open.Size()

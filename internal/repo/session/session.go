@@ -414,10 +414,7 @@ func (s *Session) save(ctx context.Context, sn *snapshot.Snapshot, last bool) (f
 		at := s.lease.renewed()
 		sn.Renewed = tree.TimeOf(at)
 	}
-	data, id, err := object.Seal(s.to.Keys, store.Snapshot, snapshot.Encode(sn))
-	if err != nil {
-		return format.ID{}, s.fail(fmt.Errorf("seal snapshot: %w", err))
-	}
+	data, id := object.Seal(s.to.Keys, store.Snapshot, snapshot.Encode(sn))
 	name := object.Named(store.Snapshot, id)
 	if err = object.Put(ctx, s.st, name, data, !s.opt.DryRun); err == nil {
 		err = s.verifyAfterPublish(ctx, name, lapses, last)
