@@ -50,8 +50,8 @@ func (p *piece) at(at uint64) (tree.Chunk, uint64) {
 	return p.chunks[i], p.starts[i]
 }
 
-// NewFile returns the content of a file, without reading anything. load is that of Recent, so that a chunk that is loaded
-// ahead is not opened twice. The error is ErrNoContent if there is none.
+// NewFile returns the content of a file, without reading anything. load is that of Recent, so that a chunk that is
+// loaded ahead is not opened twice. The error is ErrNoContent if there is none.
 func NewFile(load tree.Load, n *tree.Node) (*File, error) {
 	if n.Outcome == tree.Skipped || n.Outcome == tree.Unreadable {
 		return nil, ErrNoContent
