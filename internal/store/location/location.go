@@ -206,7 +206,7 @@ func (l Location) begin(ctx context.Context, a Access, create bool) (store.Store
 		return nil, err
 	}
 	counted := &reads{limit.Wrap(st, a.Limit), a.Read}
-	if store.RepeatsItself(st) {
+	if _, repeats := l.Address.(share); repeats { // see smb.Patience.Outage
 		return counted, nil
 	}
 	policy := retry.DefaultPolicy()

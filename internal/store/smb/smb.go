@@ -191,9 +191,6 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// RepeatsItself returns true: see Patience.Outage.
-func (s *Store) RepeatsItself() bool { return true }
-
 // Location returns the address, without secrets.
 func (s *Store) Location() string { return s.target.String() }
 
