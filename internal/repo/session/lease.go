@@ -399,7 +399,7 @@ func (s *Session) verifyAfterPublish(ctx context.Context, name store.Name, lapse
 // That is more than the snapshot needs, but the packs of subtrees taken over from the parent are unknown here.
 // Repeating a run that fails for this reason is fast, since its packs are in the index.
 func (s *Session) recheck(ctx context.Context) error {
-	s.opt.Observer.Note("the lease of this run had expired; making sure that everything it relies on is still there")
+	s.opt.Note("the lease of this run had expired; making sure that everything it relies on is still there")
 	all, err := marks.All(ctx, s.st, s.to.Keys)
 	if err != nil {
 		return fmt.Errorf("read marks: %w", err)

@@ -99,7 +99,7 @@ func (s *Session) remember(packs []index.Pack) {
 	seg := &index.Segment{Packs: packs}
 	_, id := object.Seal(s.to.Keys, store.Index, index.Encode(nil, seg))
 	if err := s.to.Index.Merge(id, seg); err != nil {
-		s.opt.Observer.Note(fmt.Sprintf("%d packs that are stored are not in any index, and may be sent again: %v",
+		s.opt.Note(fmt.Sprintf("%d packs that are stored are not in any index, and may be sent again: %v",
 			len(packs), err))
 	}
 }
