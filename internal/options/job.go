@@ -228,11 +228,6 @@ func (s *Spec) Notify() Notify {
 	}
 }
 
-func (s *Spec) duration(name string) time.Duration {
-	d, _ := s.get(name).value.(time.Duration)
-	return d
-}
-
 // strings returns the values of a list.
 func (s *Spec) strings(name string) (all []string) {
 	for _, one := range s.settings[name] {

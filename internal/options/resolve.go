@@ -38,11 +38,6 @@ type setting struct {
 	level  level
 }
 
-// statement is an include or exclude statement, or an INCLEXCL file, in its order among the others.
-type statement struct {
-	word, rest, origin string
-}
-
 // resolver collects settings.
 type resolver struct {
 	env      Env
@@ -105,7 +100,7 @@ func (r *resolver) set(o *Option, text, origin string, from level) {
 		r.spec.settings[o.Name] = []setting{s}
 	}
 	if o.Name == "inclexcl" {
-		r.spec.statements = append(r.spec.statements, statement{"INCLEXCL", text, origin})
+		r.spec.statements = append(r.spec.statements, dsm.Line{Keyword: "INCLEXCL", Rest: text, Origin: origin})
 	}
 }
 
@@ -168,7 +163,7 @@ func (r *resolver) file(flags *pflag.FlagSet) {
 // apply applies one line of the effective part of the file.
 func (r *resolver) apply(l dsm.Line) {
 	if rules.IsStatement(l.Keyword) {
-		r.spec.statements = append(r.spec.statements, statement{l.Keyword, l.Rest, l.Origin})
+		r.spec.statements = append(r.spec.statements, l)
 		return
 	}
 	o := r.keywords[l.Keyword]
