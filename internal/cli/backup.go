@@ -178,7 +178,7 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 	}
 	skipped := out.ID.IsZero() && !f.job.Session.DryRun
 	warnings := a.warnOf(r, out)
-	result := &output.Backup{Ledger: l, ID: out.ID, Skipped: skipped, Found: out.Sources, Full: a.spec.Output().Full,
+	result := &output.Backup{Ledger: l, ID: out.ID, Skipped: skipped, Found: out.Sources,
 		BackupSummary: event.BackupSummary{Repository: r.ID(), DryRun: f.job.Session.DryRun, FilesMended: out.Mended,
 			RetentionWaits: forget.Doubt(out.Snapshot), Warnings: warnings}}
 	if err := a.print.Report(result); err != nil {

@@ -139,8 +139,7 @@ func (a *app) check(ctx context.Context, f *checkFlags) error {
 		for _, note := range result.Notes {
 			a.print.Note(note)
 		}
-		err = errors.Join(err, a.print.Report(&output.Check{Ledger: l, Result: result, Halfway: halfway,
-			Full: a.spec.Output().Full}))
+		err = errors.Join(err, a.print.Report(&output.Check{Ledger: l, Result: result, Halfway: halfway}))
 	}
 	if err == nil && !result.OK() {
 		err = fmt.Errorf("the repository is damaged: %s found; %s",

@@ -86,14 +86,14 @@ func (a *app) resolve(c *cobra.Command) error {
 		return &usageError{err}
 	}
 	a.use(spec)
-	out := spec.Output()
+	out := a.spec.Output()
 	if out.JSON {
 		a.print = output.NewJSON(a.Out, a.Err, out.Quiet)
 	} else {
 		term, _ := a.Env("TERM")
 		noColor, _ := a.Env("NO_COLOR") // no-color.org: set and not empty
 		a.print = output.NewText(a.Out, a.Err, output.TextOptions{Quiet: out.Quiet, Verbose: out.Verbose,
-			Interval: out.Interval, Term: term, NoColor: noColor != ""})
+			Interval: out.Interval, Term: term, NoColor: noColor != "", Full: out.Full})
 	}
 	a.warn(a.fresh(c.Name(), warnings))
 	a.logs(c.Name())

@@ -111,8 +111,7 @@ func (a *app) copy(ctx context.Context, f *copyFlags, refs []string) (err error)
 	}
 	stop()
 	if err == nil || errors.Is(err, copy.ErrFailed) {
-		failed = errors.Join(failed, a.print.Report(&output.Copied{Ledger: l, Result: res, DryRun: dry,
-			Full: a.spec.Output().Full}))
+		failed = errors.Join(failed, a.print.Report(&output.Copied{Ledger: l, Result: res, DryRun: dry}))
 	}
 	return errors.Join(err, failed)
 }

@@ -186,7 +186,7 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 		return withAbsolute(err, sub)
 	}
 	shown := &output.Restore{Ledger: l, Target: f.to.Path, DryRun: f.to.DryRun, Hint: ownersHint(result.Problems),
-		Replaced: result.Replaced.Objects, Newer: result.Replaced.Newer, Full: a.spec.Output().Full}
+		Replaced: result.Replaced.Objects, Newer: result.Replaced.Newer}
 	if err := errors.Join(a.print.Report(shown), refused); err != nil {
 		return err
 	}

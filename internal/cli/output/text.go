@@ -21,6 +21,7 @@ type TextOptions struct {
 	Interval time.Duration // between two lines of progress where there is no terminal; 0: no lines
 	Term     string        // the environment's TERM
 	NoColor  bool          // NO_COLOR is set
+	Full     bool          // reports have all figures
 }
 
 // Text prints for people.
@@ -56,10 +57,10 @@ func (t *Text) terminal(w io.Writer) *os.File {
 // page returns a page for a terminal, or for nil.
 func (t *Text) page(terminal *os.File) *show.Page {
 	if terminal == nil {
-		return &show.Page{}
+		return &show.Page{Full: t.opt.Full}
 	}
 	width, _ := show.TerminalSize(terminal)()
-	return &show.Page{Colors: !t.opt.NoColor, Width: width}
+	return &show.Page{Colors: !t.opt.NoColor, Width: width, Full: t.opt.Full}
 }
 
 // line writes text to standard error.
