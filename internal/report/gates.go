@@ -218,8 +218,8 @@ func (t *Totals) Yielded() (g *Gate, share float64) {
 // StoodStill returns the gate that stalled the job for more than half of the elapsed time, and that share; nil and 0
 // without one. The stages of the workers do not show it, since a sleeping worker is in the stage whose I/O waits.
 func (t *Totals) StoodStill() (g *Gate, share float64) {
-	if g = t.stillest(); g == nil || 2*g.Held <= t.Elapsed {
+	if g, share = t.Yielded(); share <= 0.5 {
 		return nil, 0
 	}
-	return g, min(1, g.Held.Seconds()/t.Elapsed.Seconds())
+	return g, share
 }

@@ -19,12 +19,6 @@ type JSON struct {
 	quiet    bool
 }
 
-// Note is the event of a remark that is no result.
-type Note struct {
-	Type string `json:"message_type"` // "note"
-	Text string `json:"message"`
-}
-
 // NewJSON returns a printer on standard output and standard error. With quiet there are no status events.
 func NewJSON(out, err io.Writer, quiet bool) *JSON {
 	return &JSON{out: event.NewWriter(out), err: event.NewWriter(err), raw: err, quiet: quiet}
@@ -45,7 +39,7 @@ func (j *JSON) Report(r Record) error { return j.Print(r) }
 
 // Note writes a note event. A write error on standard error cannot be reported.
 func (j *JSON) Note(text string) {
-	_ = j.err.Write(Note{"note", store.Mask(strings.TrimSpace(text))})
+	_ = j.err.Write(event.Of("note", map[string]string{"message": store.Mask(strings.TrimSpace(text))}))
 }
 
 // Show does nothing: what a user must not miss is in the records too.

@@ -67,7 +67,7 @@ func (l *logged) Show(text string) { l.Printer.Show(text) }
 // Watch implements Printer.
 func (l *logged) Watch(ctx context.Context, ledger *report.Ledger) func() {
 	ledger.OnIssue(func(i report.Issue) {
-		if i.Severity == report.Failure {
+		if !i.Remark {
 			l.each(func(t *Text) { t.Note(i.String()) })
 		}
 	})

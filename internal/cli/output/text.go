@@ -113,7 +113,7 @@ func (t *Text) Show(text string) { fmt.Fprint(t.err, human.Harmless(store.Mask(t
 func (t *Text) Watch(ctx context.Context, l *report.Ledger) func() {
 	l.OnIssue(func(i report.Issue) {
 		switch {
-		case i.Severity == report.Failure:
+		case !i.Remark:
 			t.line(show.Red, i.String())
 		case t.opt.Verbose > 0:
 			fmt.Fprintln(t.err, i.String())

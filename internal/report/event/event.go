@@ -143,7 +143,7 @@ type Error struct {
 // NewError returns the event of an issue during a job.
 func NewError(job report.Kind, i report.Issue) *Error {
 	e := &Error{Type: "error", Op: i.Op, During: job.String()}
-	if i.Severity == report.Remark {
+	if i.Remark {
 		e.Type = "remark"
 	}
 	if job == report.Backup {
