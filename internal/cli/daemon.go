@@ -122,8 +122,9 @@ func (a *app) daemon(ctx context.Context, once bool) (err error) {
 	if err != nil {
 		return fmt.Errorf("read the watchdog's interval: %w", err)
 	}
-	reload := make(chan struct{}, 1)
-	defer onHangup(reload)()
+	reload := make(chan os.Signal, 1)
+	signal.Notify(reload, syscall.SIGHUP)
+	defer signal.Stop(reload)
 	release := a.ending.hold() // its steps end by themselves
 	err = daemon.Run(ctx, &daemon.Config{
 		Places: daemon.Places{OptionFile: file, StateDir: state, RuntimeDir: runtime},
@@ -154,27 +155,6 @@ func notifySystemd(state string) {
 		state += "\n" + systemd.SdNotifyMonotonicUsec()
 	}
 	_, _ = systemd.SdNotify(false, state) // systemd is missing, or notices it by itself
-}
-
-// onHangup sends a value at each SIGHUP until stop is called.
-func onHangup(to chan<- struct{}) (stop func()) {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGHUP)
-	done := make(chan struct{})
-	go func() {
-		for {
-			select {
-			case <-signals:
-				select {
-				case to <- struct{}{}:
-				default: // one is under way
-				}
-			case <-done:
-				return
-			}
-		}
-	}()
-	return func() { signal.Stop(signals); close(done) }
 }
 
 // sinks returns what records and reports the events of the service, until end is called.

@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/job"
@@ -107,7 +108,7 @@ type Config struct {
 	Host string // name of this machine in snapshots
 	Once bool   // run what is due, then end
 	Facts
-	Reload <-chan struct{} // asks to read the option file again
+	Reload <-chan os.Signal // asks to read the option file again
 }
 
 // Facts are what a service asks about its jobs.

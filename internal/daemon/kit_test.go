@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -72,7 +73,7 @@ type world struct {
 	loadErr error
 	invalid []job.Invalid
 	changes chan struct{}
-	reloads chan struct{}
+	reloads chan os.Signal
 	sleeps  chan bool
 	events  []record.Event
 	steps   []string // "job step"
@@ -85,7 +86,7 @@ type world struct {
 
 func newWorld(t testing.TB, jobs ...*job.Job) *world {
 	w := &world{t: t, dir: filepath.Join(testkit.RamDir(t), "state"), jobs: jobs, calls: -1, dead: make(chan struct{}),
-		mounted: map[string]bool{}, changes: make(chan struct{}, 1), reloads: make(chan struct{}, 1),
+		mounted: map[string]bool{}, changes: make(chan struct{}, 1), reloads: make(chan os.Signal, 1),
 		sleeps: make(chan bool), running: map[string]bool{}}
 	w.result = func(Step) (time.Duration, Result) { return time.Minute, Result{} }
 	w.config = &Config{Places: Places{OptionFile: "/nosuch/options", StateDir: w.dir},

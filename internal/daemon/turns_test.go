@@ -3,6 +3,7 @@ package daemon
 import (
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -170,7 +171,7 @@ func TestARepositoryKeepsItsOwnMemory(t *testing.T) {
 		}
 		require.Equal(t, []bool{true, true}, status())
 		w.set(func() { w.jobs = group(t, "/b", "/a") })
-		w.reloads <- struct{}{}
+		w.reloads <- syscall.SIGHUP
 		time.Sleep(time.Second)
 		require.Equal(t, []bool{false, false}, status(), "what was written to /a counts for /b")
 		require.NoError(t, stop())
