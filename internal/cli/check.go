@@ -110,13 +110,7 @@ func (a *app) check(ctx context.Context, f *checkFlags) error {
 		}
 		opt.ReadData = true
 	}
-	given := 0
-	for _, one := range []bool{f.readData, f.subset != "", f.rolling > 0} {
-		if one {
-			given++
-		}
-	}
-	switch {
+	switch given := several(f.readData, f.subset != "", f.rolling > 0); {
 	case given > 1:
 		return usagef("--read-data, --read-data-subset and --read-data-rolling exclude each other: choose one")
 	case f.withoutKey && given > 0:

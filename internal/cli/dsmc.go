@@ -178,12 +178,7 @@ func (a *app) optionFile(c *dsmc.Command) {
 
 // execute runs a command of tidemark.
 func (a *app) execute(ctx context.Context, args []string) error {
-	root := a.treeFor(args)
-	root.SetArgs(args)
-	root.SetIn(a.In)
-	root.SetOut(a.Out)
-	root.SetErr(a.Err)
-	return root.ExecuteContext(ctx)
+	return a.connect(a.treeFor(args), args).ExecuteContext(ctx)
 }
 
 // dsmcRun resolves the options and calls do.
@@ -196,10 +191,7 @@ func (a *app) dsmcRun(ctx context.Context, command *dsmc.Command, do func(contex
 	c := a.command(&cobra.Command{Use: dsmcName}, run, options.GroupPolicy, options.GroupParallel, options.GroupTransfer,
 		options.GroupCompression, options.GroupReading, options.GroupSelection)
 	root.AddCommand(c)
-	root.SetArgs(append([]string{dsmcName}, command.Flags...))
-	root.SetOut(a.Out)
-	root.SetErr(a.Err)
-	return root.ExecuteContext(ctx)
+	return a.connect(root, append([]string{dsmcName}, command.Flags...)).ExecuteContext(ctx)
 }
 
 // clientDefaults adds the options of the option file that the command line lacks. A DATEFORMAT that names no layout,

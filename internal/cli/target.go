@@ -155,11 +155,10 @@ func (a *app) prepareTarget(ctx context.Context, f *backupFlags, id string) erro
 // problems. It never fails: a real problem shows when packs are written.
 func (a *app) probeNewTarget(ctx context.Context, id string) {
 	at, err := a.place.Location()
-	cache := a.spec.Cache()
-	if err != nil || at.OnServer() || !cache.Enabled || cache.Dir == "" {
+	if err != nil || at.OnServer() || !a.caches() {
 		return // not mounted, or nothing remembers the last probe
 	}
-	report, err := target.ProbeOnce(ctx, at.Folder, filepath.Join(cache.Dir, id), a.governor.Gate(nil, at.Folder),
+	report, err := target.ProbeOnce(ctx, at.Folder, filepath.Join(a.spec.Cache().Dir, id), a.governor.Gate(nil, at.Folder),
 		a.devices)
 	if err != nil && ctx.Err() == nil {
 		a.print.Note("the target could not be tested: " + err.Error())

@@ -378,7 +378,7 @@ func (r *resolver) remarks() {
 		{"subdir", "no", "SUBDIR NO: what lies in directories below a source is not backed up"},
 	} {
 		s := r.spec.get(remark.name)
-		if r.spec.text(remark.name) == remark.value {
+		if s.value != nil && (&Option{}).format(s.value) == remark.value {
 			r.warnings = append(r.warnings, Warning{Origin: s.origin, Text: remark.text})
 		}
 	}

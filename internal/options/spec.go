@@ -2,7 +2,6 @@ package options
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -380,13 +379,3 @@ func (s *Spec) bool(name string) bool              { return valueOf[bool](s, nam
 func (s *Spec) percent(name string) float64        { return valueOf[float64](s, name) }
 func (s *Spec) int(name string) int64              { return valueOf[int64](s, name) }
 func (s *Spec) duration(name string) time.Duration { return valueOf[time.Duration](s, name) }
-
-// text returns the value of an option as it is listed, "" when it has none.
-func (s *Spec) text(name string) string {
-	i := slices.IndexFunc(s.table, func(o Option) bool { return o.Name == name })
-	one := s.get(name)
-	if i < 0 || one.value == nil {
-		return ""
-	}
-	return s.table[i].show(one.value)
-}
