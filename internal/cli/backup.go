@@ -89,6 +89,12 @@ func (f *backupFlags) acceptCommand(args []string) string {
 	return command
 }
 
+// backupGroups are the groups of options that a backup uses, beside those that all commands have.
+func backupGroups() []options.Group {
+	return []options.Group{options.GroupPolicy, options.GroupParallel, options.GroupTransfer, options.GroupCompression,
+		options.GroupReading, options.GroupSelection}
+}
+
 func (a *app) backupCommand() *cobra.Command {
 	f := &backupFlags{}
 	c := a.command(&cobra.Command{
@@ -112,8 +118,7 @@ none of these snapshots by a policy.`,
 		Args:        cobra.ArbitraryArgs,
 		Annotations: map[string]string{takesAddress: "COMMAND"}, // fromPaths refuses them
 	}, func(ctx context.Context, args []string) error { return a.backup(ctx, f, args) },
-		options.GroupPolicy, options.GroupParallel, options.GroupTransfer, options.GroupCompression, options.GroupReading,
-		options.GroupSelection)
+		backupGroups()...)
 	f.register(c.Flags())
 	complete(c, "parent", a.snapshotArgs(-1))
 	return c

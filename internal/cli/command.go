@@ -92,8 +92,7 @@ func (a *app) resolve(c *cobra.Command) error {
 	} else {
 		term, _ := a.Env("TERM")
 		noColor, _ := a.Env("NO_COLOR") // no-color.org: set and not empty
-		a.print = output.NewText(a.Out, a.Err, output.TextOptions{Quiet: out.Quiet, Verbose: out.Verbose,
-			Interval: out.Interval, Term: term, NoColor: noColor != "", Full: out.Full})
+		a.print = output.NewText(a.Out, a.Err, output.TextOptions{Output: out, Term: term, NoColor: noColor != ""})
 	}
 	a.warn(a.fresh(c.Name(), warnings))
 	a.logs(c.Name())

@@ -188,9 +188,7 @@ func (a *app) dsmcRun(ctx context.Context, command *dsmc.Command, do func(contex
 		a.clientDefaults(command)
 		return do(ctx, command)
 	}
-	c := a.command(&cobra.Command{Use: dsmcName}, run, options.GroupPolicy, options.GroupParallel, options.GroupTransfer,
-		options.GroupCompression, options.GroupReading, options.GroupSelection)
-	root.AddCommand(c)
+	root.AddCommand(a.command(&cobra.Command{Use: dsmcName}, run, backupGroups()...))
 	return a.connect(root, append([]string{dsmcName}, command.Flags...)).ExecuteContext(ctx)
 }
 

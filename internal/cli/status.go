@@ -201,10 +201,7 @@ func only(o *event.Overview, name string) error {
 	if name == "" {
 		return nil
 	}
-	jobs := &o.Defined
-	if o.Service != nil {
-		jobs = &o.Service.Jobs
-	}
+	jobs := o.DefinedJobs()
 	var names []string
 	for _, j := range *jobs {
 		if strings.EqualFold(j.Name, name) {

@@ -53,18 +53,16 @@ func (j *JSON) Watch(ctx context.Context, l *report.Ledger) func() {
 	})
 	silence, stop := report.OnSignal(l, j.raw), func() {}
 	if !j.quiet {
-		stop = show.Start(ctx, func(ctx context.Context) { show.Repeat(ctx, show.StatusEvery, nil, j.status(l)) })
+		stop = show.Start(ctx, func(ctx context.Context) { j.status(ctx, l) })
 	}
 	return func() { silence(); stop() }
 }
 
-// status returns a function that writes a status event. As for issues, a write error is left to the summary.
-func (j *JSON) status(l *report.Ledger) func() {
-	var m report.Meter
-	return func() {
-		t := l.Snapshot()
-		_ = j.out.Write(event.NewStatus(&t, m.Observe(&t), l.CurrentPaths()))
-	}
+// status writes status events until ctx ends. As for issues, a write error is left to the summary.
+func (j *JSON) status(ctx context.Context, l *report.Ledger) {
+	show.Observe(ctx, l, show.StatusEvery, nil, func(t *report.Totals, s report.Speeds) {
+		_ = j.out.Write(event.NewStatus(t, s, l.CurrentPaths()))
+	})
 }
 
 // Fail writes the exit_error event.

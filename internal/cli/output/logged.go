@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/report"
 )
 
@@ -25,7 +26,7 @@ func Logged(p Printer, errors, sessions io.Writer) Printer {
 		l.errors = NewText(errors, errors, TextOptions{})
 	}
 	if sessions != nil {
-		l.sessions = NewText(sessions, sessions, TextOptions{Full: true})
+		l.sessions = NewText(sessions, sessions, TextOptions{Output: options.Output{Full: true}})
 	}
 	return l
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/report/show"
@@ -16,12 +17,9 @@ import (
 
 // TextOptions select what is printed.
 type TextOptions struct {
-	Quiet    bool
-	Verbose  int
-	Interval time.Duration // between two lines of progress where there is no terminal; 0: no lines
-	Term     string        // the environment's TERM
-	NoColor  bool          // NO_COLOR is set
-	Full     bool          // reports have all figures
+	options.Output        // with an Interval of 0, no lines of progress
+	Term           string // the environment's TERM
+	NoColor        bool   // NO_COLOR is set
 }
 
 // Text prints for people.

@@ -106,7 +106,7 @@ func NewStatus(t *report.Totals, s report.Speeds, paths []string) *Status {
 		Type: "status", Phase: t.Phase.Key(), SecondsElapsed: uint64(t.Elapsed / time.Second),
 		PercentDone: p.Ratio(), TotalFiles: p.ObjectsTotal, FilesDone: p.Objects, Unit: p.Unit,
 		TotalBytes: p.BytesTotal, BytesDone: p.Bytes, BytesRead: t.Bytes.Read, BytesTransferred: t.Derive().Moved,
-		BytesPerSecond: s.Bytes, ItemsPerSecond: s.Items, ErrorCount: t.Failures, WaitingFor: s.WaitingFor(),
+		BytesPerSecond: s.Bytes, ItemsPerSecond: s.Items, ErrorCount: t.Failures, WaitingFor: s.Limit.String(),
 		TargetError: t.Outage.Why, CurrentFiles: Paths(paths), Yielding: yielding(t),
 	}
 	switch {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -25,14 +26,11 @@ const shownPaths = 3
 // last output; it may be called more than once.
 func Start(ctx context.Context, run func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		run(ctx)
-	}()
+	var running sync.WaitGroup
+	running.Go(func() { run(ctx) })
 	return func() {
 		cancel()
-		<-done
+		running.Wait()
 	}
 }
 
@@ -47,12 +45,19 @@ func Resized() (resized <-chan os.Signal, stop func()) {
 // at once when resized receives a signal.
 func RunView(ctx context.Context, l *report.Ledger, p *Printer, every time.Duration, resized <-chan os.Signal) {
 	defer p.Clear()
-	var m report.Meter
-	Repeat(ctx, every, resized, func() {
-		t := l.Snapshot()
-		s := m.Observe(&t)
+	Observe(ctx, l, every, resized, func(t *report.Totals, s report.Speeds) {
 		width, height := p.size()
-		p.Show(viewLines(&t, s, l.CurrentPaths(), width-1, height-1))
+		p.Show(viewLines(t, s, l.CurrentPaths(), width-1, height-1))
+	})
+}
+
+// Observe calls show with the figures of a job every so often, and at each signal, until ctx ends.
+func Observe(ctx context.Context, l *report.Ledger, every time.Duration, also <-chan os.Signal,
+	show func(*report.Totals, report.Speeds)) {
+	var m report.Meter
+	Repeat(ctx, every, also, func() {
+		t := l.Snapshot()
+		show(&t, m.Observe(&t))
 	})
 }
 
