@@ -369,14 +369,6 @@ func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) (spec *o
 	return spec, nil
 }
 
-// level converts a compression level: options use 0 for off, a session for its default.
-func level(n int) int {
-	if n == 0 {
-		return -1
-	}
-	return n
-}
-
 func system() string { return runtime.GOOS + "/" + runtime.GOARCH }
 
 // reread reads the unchanged files that are due, after the snapshot was saved and reported. Errors are only noted,

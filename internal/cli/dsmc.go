@@ -320,7 +320,8 @@ func (a *app) dsmcSnapshots(ctx context.Context, r *repo.Repository, command *ds
 			return nil, errors.Join(err, fmt.Errorf("the newest backup is uncertain, since %d cannot be read: give a date "+
 				"with -pitdate, or leave -replace and -ifnewer out", unread))
 		}
-		a.warnUncertain(unread)
+		a.warnAlways(fmt.Sprintf("the newest backup is uncertain, since %s cannot be read: 'tidemark check' shows what is "+
+			"wrong", human.Plural(unread, "snapshot")))
 		return list, nil
 	}
 	until, err := dsmc.ParseMoment(date, clock, layout)
@@ -418,12 +419,4 @@ func (a *app) dsmcSession(ctx context.Context, command *dsmc.Command) error {
 		return a.print.Print(&output.Session{Server: at.String(), Node: dsmcHost(command), User: userName(),
 			Version: "tidemark " + version()})
 	})
-}
-
-// warnUncertain warns that the newest snapshot may be one of those that cannot be read.
-func (a *app) warnUncertain(unread uint64) {
-	if unread > 0 {
-		a.warnAlways(fmt.Sprintf("the newest backup is uncertain, since %s cannot be read: 'tidemark check' shows what is "+
-			"wrong", human.Plural(unread, "snapshot")))
-	}
 }

@@ -54,8 +54,8 @@ func (a *app) confirmRecovery(ctx context.Context) error {
 		if err == nil {
 			return a.print.Print(output.Confirmed(id))
 		}
-		if tries == 1 || !mistyped(err) {
-			return err
+		if tries == 1 || !errors.Is(err, unlock.ErrOtherKey) && !errors.Is(err, keyfile.ErrMistyped) {
+			return err // else a person may have mistyped it
 		}
 		a.print.Show(err.Error() + "\n")
 	}
@@ -72,11 +72,6 @@ func (a *app) noteWithoutRecovery(ctx context.Context, r *repo.Repository) {
 		a.print.Note(err.Error())
 	}
 	a.print.Note("this repository has no recovery key: 'tidemark key recovery' makes one")
-}
-
-// mistyped reports whether a person may have made a mistake in a recovery key.
-func mistyped(err error) bool {
-	return errors.Is(err, unlock.ErrOtherKey) || errors.Is(err, keyfile.ErrMistyped)
 }
 
 // lastGroup reads the last group of the recovery key from standard input.

@@ -54,17 +54,12 @@ Exit code 0: safe. 3: degraded, but a repository can be kept there. 1: not suita
 	return c
 }
 
-// targetAt reads the location to check.
-func targetAt(text string) (location.Location, error) {
+func (a *app) checkTarget(ctx context.Context, text string, speed bool) error {
 	if text == "" {
-		return location.Location{}, usagef("name a folder, a share or a bucket: tidemark target check " +
+		return usagef("name a folder, a share or a bucket: tidemark target check " +
 			"PATH|smb://user@host/share/path|s3://host/bucket/prefix|sftp://user@host/path")
 	}
-	return place.Parse(text)
-}
-
-func (a *app) checkTarget(ctx context.Context, text string, speed bool) error {
-	at, err := targetAt(text)
+	at, err := place.Parse(text)
 	if err != nil {
 		return err
 	}

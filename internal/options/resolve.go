@@ -288,7 +288,7 @@ func (r *resolver) environment(named bool) {
 			continue
 		}
 		text, ok := r.env(name)
-		if !ok || text == "" || named && o.Name == "repo" && r.inFile(o) {
+		if !ok || text == "" || named && o.Name == "repo" && r.spec.FileOf("repo") != "" {
 			continue
 		}
 		if !o.multiple() {
@@ -301,11 +301,6 @@ func (r *resolver) environment(named bool) {
 			}
 		}
 	}
-}
-
-// inFile reports whether an option file gives an option.
-func (r *resolver) inFile(o *Option) bool {
-	return slices.ContainsFunc(r.spec.settings[o.Name], func(s setting) bool { return s.level == fromFile })
 }
 
 func (r *resolver) flags(flags *pflag.FlagSet) {

@@ -13,7 +13,7 @@ func Table() []Option {
 	return slices.Concat(placeOptions(), shareOptions(), bucketOptions(), fromOptions(), cacheOptions(),
 		policyOptions(), workOptions(),
 		dataOptions(),
-		selectionOptions(), jobOptions(), metricsOptions(), outputOptions())
+		selectionOptions(), scheduleOptions(), hookOptions(), notifyOptions(), metricsOptions(), outputOptions())
 }
 
 // placeOptions locate and unlock the repository.

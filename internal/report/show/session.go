@@ -14,7 +14,9 @@ import (
 // went, the bottleneck, and how the job yielded.
 func WriteSession(b *Page, t *report.Totals) {
 	writeRows(b, sessionRows(t))
-	writeTimes(b, t)
+	writeTable(b, "Elapsed time by phase", t.Phases[:], func(i int) string { return report.Phase(i).String() })
+	writeTable(b, "Where the time of the workers went", t.Stages[:],
+		func(i int) string { return report.Stage(i).String() })
 	if sentence := Bottleneck(t); sentence != "" {
 		b.WriteString("\n" + b.Prose(sentence) + "\n")
 	}
@@ -175,17 +177,10 @@ func writeRows(b *Page, rows []row) {
 	}
 }
 
-// writeTimes writes two tables that each add up to 100.0 %: the time on the wall by phase, and the time of all workers
-// by stage.
-func writeTimes(b *Page, t *report.Totals) {
-	writeTable(b, "Elapsed time by phase", t.Phases[:], func(i int) string { return report.Phase(i).String() })
-	writeTable(b, "Where the time of the workers went", t.Stages[:],
-		func(i int) string { return report.Stage(i).String() })
-}
-
 // shownTime is the minimum time of a line whose share is 0.0 %: "0.00 s 0.0 %" says nothing.
 const shownTime = 5 * time.Millisecond
 
+// writeTable writes a table of times that add up to 100.0 %.
 func writeTable(b *Page, title string, times []time.Duration, name func(int) string) {
 	var total time.Duration
 	shares := make([]float64, len(times))
