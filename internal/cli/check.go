@@ -177,18 +177,6 @@ func (a *app) runCheck(ctx context.Context, f *checkFlags, opt check.Options, l 
 	return result, errors.Join(err, r.Close())
 }
 
-// remindDamage notes after a backup that the last check of this machine found damage: only a check shows whether the
-// backup healed all of it.
-func (a *app) remindDamage(r *repo.Repository) {
-	folder := a.cacheFolder(r)
-	if folder == "" {
-		return
-	}
-	if known, err := proofs.ReadSummary(folder); err == nil && known.Damage.Problems > 0 {
-		a.print.Note("the last check found damage: 'tidemark check' shows whether this backup has healed all of it")
-	}
-}
-
 // rememberDamage records on this machine that a command other than check found damage, so that status and the service
 // report it until a check finds none.
 func (a *app) rememberDamage(r *repo.Repository, problems uint64) {

@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/place"
 	"github.com/tidemark-backup/tidemark/internal/place/unlock"
+	"github.com/tidemark-backup/tidemark/internal/proofs"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/throttle/device"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
@@ -94,10 +95,14 @@ func (a *app) terminal() *unlock.Terminal {
 	return unlock.OpenTerminal(a.Err)
 }
 
-// remind notes after a backup what still endangers it: an unconfirmed recovery key, and the default repository on the
-// disk of a source.
+// remind notes after a backup what still endangers it: damage that the last check found (only a check shows whether the
+// backup healed it), an unconfirmed recovery key, and the default repository on the disk of a source.
 func (a *app) remind(r *repo.Repository, sources []string) {
-	a.remindDamage(r)
+	if folder := a.cacheFolder(r); folder != "" {
+		if known, err := proofs.ReadSummary(folder); err == nil && known.Damage.Problems > 0 {
+			a.print.Note("the last check found damage: 'tidemark check' shows whether this backup has healed all of it")
+		}
+	}
 	if a.place.Secrets().Pending(r.ID()).Exists() {
 		a.print.Note("the recovery key is not confirmed yet: run 'tidemark key recovery --confirm'")
 	}

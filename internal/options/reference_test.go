@@ -62,8 +62,8 @@ func documentedName(o Option) string {
 // documentedMeaning returns the help of an option, IBM's default and the bounds.
 func documentedMeaning(o Option) string {
 	help := o.Help
-	if o.IBMDefault != "" && o.IBMDefault != o.Default {
-		help += "; TSM: " + o.IBMDefault
+	if theirs := ibmDefaults()[o.Name]; theirs != "" && theirs != o.Default {
+		help += "; TSM: " + theirs
 	}
 	if o.Kind == List {
 		help += "; repeatable"
@@ -89,3 +89,49 @@ IBM's producers compare files, its consumers move data. There are never more com
 | value | sessions | producers, scanners | consumers | readers, compressors, uploads |
 |---|---|---|---|---|
 `
+
+// ibmDefaults are IBM's defaults of options, in option file syntax.
+func ibmDefaults() map[string]string {
+	return map[string]string{
+		"cache-dir":               "install directory",
+		"dedup-cache":             "yes",
+		"dedup-cache-size":        "256 (MB)",
+		"resource-utilization":    "unset",
+		"txn-byte-limit":          "25600 (KB)",
+		"tcp-window-size":         "63 (KB)",
+		"tcp-buffer-size":         "32 (KB)",
+		"compression":             "no",
+		"deduplication":           "no",
+		"copy-serialization":      "shrstatic",
+		"changing-retries":        "4",
+		"memory-efficient-backup": "no",
+		"domain":                  "all-local",
+		"inclexcl":                "none",
+		"subdir":                  "no",
+	}
+}
+
+// dialRow is one row of IBM's table of RESOURCEUTILIZATION.
+type dialRow struct {
+	ibmSessions int // with the server
+	producers   int // compare the source with the stored state
+	consumers   int // move data
+}
+
+// dialRows is IBM's table, by value. Row 0, IBM's default, is only for the documents. At 1 a single session does the
+// work of both. Rows 0, 1, 5 and 10 are in IBM's documentation; the others are not.
+func dialRows() [11]dialRow {
+	return [11]dialRow{
+		{2, 1, 1},
+		{1, 1, 0},
+		{2, 1, 1},
+		{3, 1, 2},
+		{3, 1, 2},
+		{4, 2, 2},
+		{4, 2, 2},
+		{5, 2, 3},
+		{6, 2, 4},
+		{7, 3, 4},
+		{8, 4, 4},
+	}
+}
