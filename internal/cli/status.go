@@ -268,17 +268,14 @@ func (a *app) watchStatus(ctx context.Context, name string) error {
 	if a.spec.Output().JSON {
 		every, write = watchEvery, func(s *output.Status) error { return a.print.Print(s) }
 	}
-	var resized <-chan os.Signal
-	if f := a.screen(); f != nil {
+	screen := a.screen()
+	if screen != nil {
 		every = watchEvery
-		size := show.TerminalSize(f)
+		size := show.TerminalSize(screen)
 		noColor, _ := a.Env("NO_COLOR")
-		frame := show.NewPrinter(f, size, noColor == "")
+		frame := show.NewPrinter(screen, size, noColor == "")
 		defer a.keys(stop)()
 		defer frame.Clear()
-		var forget func()
-		resized, forget = show.Resized()
-		defer forget()
 		write = func(s *output.Status) error {
 			s.Width, _ = size()
 			s.Width-- // the last column makes some terminals wrap
@@ -302,7 +299,7 @@ func (a *app) watchStatus(ctx context.Context, name string) error {
 		}
 	}
 	step()
-	show.Repeat(ctx, every, resized, step)
+	show.Repeat(ctx, every, screen != nil, step)
 	return failed
 }
 

@@ -60,7 +60,7 @@ func (j *JSON) Watch(ctx context.Context, l *report.Ledger) func() {
 
 // status writes status events until ctx ends. As for issues, a write error is left to the summary.
 func (j *JSON) status(ctx context.Context, l *report.Ledger) {
-	show.Observe(ctx, l, show.StatusEvery, nil, func(t *report.Totals, s report.Speeds) {
+	show.Observe(ctx, l, show.StatusEvery, false, func(t *report.Totals, s report.Speeds) {
 		_ = j.out.Write(event.NewStatus(t, s, l.CurrentPaths()))
 	})
 }

@@ -125,9 +125,7 @@ func (t *Text) progress(ctx context.Context, l *report.Ledger) func() {
 	switch {
 	case t.opt.Quiet:
 	case t.screen != nil:
-		resized, forget := show.Resized()
-		stop := show.Start(ctx, func(ctx context.Context) { show.RunView(ctx, l, t.screen, show.ViewEvery, resized) })
-		return func() { stop(); forget() }
+		return show.Start(ctx, func(ctx context.Context) { show.RunView(ctx, l, t.screen, show.ViewEvery, true) })
 	case t.opt.Interval > 0:
 		stamp := func() string { return time.Now().Format("2006-01-02 15:04:05 ") }
 		return show.Start(ctx, func(ctx context.Context) { show.RunLog(ctx, l, t.err, t.opt.Interval, stamp) })

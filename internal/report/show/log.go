@@ -15,7 +15,7 @@ import (
 func RunLog(ctx context.Context, l *report.Ledger, w io.Writer, every time.Duration, prefix func() string) {
 	last := l.Snapshot()
 	due := last.Elapsed + every
-	Observe(ctx, l, min(every, time.Second), nil, func(t *report.Totals, s report.Speeds) {
+	Observe(ctx, l, min(every, time.Second), false, func(t *report.Totals, s report.Speeds) {
 		if t.Elapsed < due {
 			return
 		}

@@ -94,7 +94,7 @@ func TestRepeatEndsWithItsContext(t *testing.T) {
 		start, steps := time.Now(), []time.Duration{}
 		done := make(chan struct{})
 		stop := Start(t.Context(), func(ctx context.Context) {
-			Repeat(ctx, time.Second, nil, func() {
+			Repeat(ctx, time.Second, false, func() {
 				if steps = append(steps, time.Since(start)); len(steps) == 3 {
 					close(done)
 				}
