@@ -17,7 +17,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/cli/elsewhere"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
-	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/place/unlock"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
@@ -97,7 +96,7 @@ func (a *app) dsmcCommand() *cobra.Command {
 // dsmc runs a command line of IBM's client.
 func (a *app) dsmc(c *cobra.Command, args []string) error {
 	a.returnCodes = true
-	command, err := dsmc.Parse(joinValues(c.Root(), args), options.Keyword)
+	command, err := dsmc.Parse(joinValues(c.Root(), args))
 	if err != nil {
 		return &usageError{err}
 	}

@@ -358,15 +358,11 @@ const (
 
 // VerdictCode returns the exit code of a verdict, as plug-ins of monitoring systems have them.
 func VerdictCode(verdict string) int {
-	switch verdict {
-	case Fresh:
-		return 0
-	case Stale, Incomplete:
-		return 1
-	case Failed, Damaged:
-		return 2
+	code, known := map[string]int{Fresh: 0, Stale: 1, Incomplete: 1, Failed: 2, Damaged: 2}[verdict]
+	if !known {
+		return 3
 	}
-	return 3
+	return code
 }
 
 // Verdict returns the worst of what is known of the jobs and the service. A fact goes before what is unknown. limit is

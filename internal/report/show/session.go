@@ -209,28 +209,20 @@ func Bottleneck(t *report.Totals) string {
 			g.Whom(), share*100)
 	}
 	r, share := t.Stages.Bottleneck()
-	var what, hint string
-	switch r {
-	case report.Nothing:
+	what, hint := map[report.Resource]string{
+		report.Finding: "finding out what there is and what changed", report.Reading: "reading files from the source",
+		report.Computing: "the processor", report.Repository: "the repository", report.Writing: "writing to the target",
+		report.Memory: "the memory budget",
+	}[r], ""
+	switch s := t.Stages.Busiest(r); {
+	case r == report.Nothing:
 		return ""
-	case report.Finding:
-		what = "finding out what there is and what changed"
-	case report.Reading:
-		what = "reading files from the source"
-	case report.Computing:
-		what = "the processor"
-		if s := t.Stages.Busiest(r); s != report.Idle {
-			what += ", mostly " + s.String()
-		}
-	case report.Repository:
-		what = "the repository"
-		if t.Limits != (report.Limits{}) {
-			what += ", whose transfer rate is limited"
-		}
-	case report.Writing:
-		what = "writing to the target"
-	case report.Memory:
-		what, hint = "the memory budget", " More may help (--memory)."
+	case r == report.Computing && s != report.Idle:
+		what += ", mostly " + s.String()
+	case r == report.Repository && t.Limits != (report.Limits{}):
+		what += ", whose transfer rate is limited"
+	case r == report.Memory:
+		hint = " More may help (--memory)."
 	}
 	return fmt.Sprintf("Bottleneck: %s. %.0f %% of the workers' time was spent on it or waiting for it.%s",
 		what, share*100, hint)
