@@ -231,8 +231,8 @@ func (a *app) lastBackup(o *event.Overview) (proven proofs.Summary) {
 		}
 	}
 	folder := ""
-	if a.caches() {
-		folder, err = caches.Find(a.spec.Cache().Dir, o.Repository)
+	if cache := a.spec.Cache(); cache.Enabled && cache.Dir != "" {
+		folder, err = caches.Find(cache.Dir, o.Repository)
 		problem(err)
 	}
 	if folder == "" {
