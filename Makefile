@@ -157,7 +157,8 @@ systemd:                ## the service under a real systemd, in namespaces; need
 docs:                   ## docs/cli and bin/man, from the commands; the tables of docs/json.md; docs/packages.md
 	$(GO) test ./internal/cli/output -run TestTablesAreCurrent -update
 	$(GO) test ./internal/test/arch -run TestPackagesPageIsCurrent -update
-	$(GO) run ./cmd/tidemark man markdown docs/cli
+	$(GO) test ./internal/options -run TestReferenceIsCurrent -update
+	$(GO) test ./internal/cli -run TestPagesOfCommandsAreCurrent -update
 	$(GO) run ./cmd/tidemark man roff bin/man
 
 cover:                  ## bin/cover.html

@@ -68,7 +68,7 @@ func (p *pipeline) count(ctx context.Context) {
 	ledger := p.deps.ledger
 	counted := make(chan error, 1)
 	go func() {
-		counted <- scan.Walk(ctx, p.src.Root, p.src.scan(1, report.New(p.deps.now), p.deps.now), &c)
+		counted <- scan.Walk(ctx, p.src.Root, p.src.scan(1, report.New(time.Now)), &c)
 	}()
 	tick := time.NewTicker(countInterval)
 	defer tick.Stop()

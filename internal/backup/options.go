@@ -56,8 +56,8 @@ func NewFrozen(since time.Time) *Frozen {
 }
 
 // scan returns the options of a walk. Its clock decides which timestamps are too new to show a later change.
-func (s *Source) scan(workers int, l *report.Ledger, now func() time.Time) scan.Options {
-	opt := scan.Options{Workers: workers, Rules: s.Rules, Skip: s.Skip, Ledger: l, Now: now, Gate: s.Gate,
+func (s *Source) scan(workers int, l *report.Ledger) scan.Options {
+	opt := scan.Options{Workers: workers, Rules: s.Rules, Skip: s.Skip, Ledger: l, Gate: s.Gate,
 		View: scan.View{Dataless: s.Dataless}}
 	if s.Frozen != nil {
 		opt.View.Mounted, opt.Now = s.Frozen.mounted, func() time.Time { return s.Frozen.Since }

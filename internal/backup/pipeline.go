@@ -25,7 +25,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
@@ -51,8 +50,7 @@ type deps struct {
 	ledger    *report.Ledger
 	cache     *compare.Cache // of directories
 	load      tree.Load      // also what the parents need
-	now       func() time.Time
-	sources   []string // absolute paths
+	sources   []string       // absolute paths
 	differing differing
 	partial   *checkpoints // nil: none
 	growth    *growth      // nil: where new data lies does not matter
@@ -139,9 +137,6 @@ func newPipeline(d deps, src Source, par Parallel, parent Parent) (*pipeline, er
 	if err != nil {
 		return nil, fmt.Errorf("prepare chunker: %w", err)
 	}
-	if d.now == nil {
-		d.now = time.Now
-	}
 	if par.Processors <= 0 {
 		par.Processors = sysinfo.AllowedCPUs()
 	}
@@ -174,8 +169,7 @@ func (p *pipeline) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	p.compare = compare.New(ctx, compare.Config{
 		Options: p.src.Comparing, AccessTime: p.src.Reading.AccessTime, Digest: p.src.digest(), Parent: p.parent,
-		Stores: compare.Stores{Cache: p.deps.cache, Session: p.deps.session, Load: p.deps.load},
-		Ledger: p.deps.ledger, Forced: p.deps.differing.in,
+		Cache: p.deps.cache, Session: p.deps.session, Load: p.deps.load, Ledger: p.deps.ledger, Forced: p.deps.differing.in,
 	})
 	readers, rctx := errgroup.WithContext(ctx)
 	p.readers.start = func() { readers.Go(func() error { return p.reader(rctx) }) }
@@ -221,11 +215,11 @@ func (p *pipeline) run(ctx context.Context) error {
 }
 
 func (p *pipeline) walk(ctx context.Context) error {
-	opt, v := p.src.scan(p.par.Scanners, p.deps.ledger, p.deps.now), &visitor{p}
+	opt := p.src.scan(p.par.Scanners, p.deps.ledger)
 	if p.deps.cache.KeepsNames() && !p.src.Comparing.Relist && !p.src.Comparing.IgnoreCtime {
-		opt.Cache = v
+		opt.Cache = p
 	}
-	if err := scan.Walk(ctx, p.src.Root, opt, v); err != nil {
+	if err := scan.Walk(ctx, p.src.Root, opt, p); err != nil {
 		return err
 	}
 	p.deps.ledger.Scanned()

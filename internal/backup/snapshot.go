@@ -214,7 +214,7 @@ func (job *Job) run(ctx context.Context, r *repo.Repository, s *repo.Session, be
 	if err != nil {
 		return err
 	}
-	d := deps{repo: r, session: s, ledger: l, load: parents.load, now: time.Now, sources: job.Label.Sources,
+	d := deps{repo: r, session: s, ledger: l, load: parents.load, sources: job.Label.Sources,
 		differing: job.differing(cache), partial: job.checkpoints(r, s, h.listed, lost, l, out),
 		growth: newGrowth(h.listed, out.Snapshot)}
 	if job.Stdin == nil && !job.NoDirCache {
@@ -302,9 +302,6 @@ func (b *Label) snapshot(start time.Time) *snapshot.Snapshot {
 
 // stats are the numbers stored in the snapshot.
 func stats(t report.Totals) snapshot.Stats {
-	compared := func(c report.ComparedOf[uint64]) snapshot.Compared {
-		return snapshot.Compared{New: c.New, Changed: c.Changed, Unmodified: c.Unmodified}
-	}
 	o, b := t.Objects, t.Bytes
 	return snapshot.Stats{
 		Content: snapshot.Content{Files: o.Files, Dirs: o.Dirs, Others: o.Others, Bytes: b.Inspected},
@@ -313,7 +310,7 @@ func stats(t report.Totals) snapshot.Stats {
 			Expired: o.Expired, Failed: o.Failed, Grew: o.Grew, Retries: o.Retries, Excluded: o.Excluded,
 			Changing: o.Changing,
 		},
-		Files: compared(t.Files), Dirs: compared(t.Dirs), Others: compared(t.Others),
+		Files: snapshot.Compared(t.Files), Dirs: snapshot.Compared(t.Dirs), Others: snapshot.Compared(t.Others),
 		Bytes: snapshot.Bytes{
 			Inspected: b.Inspected, Read: b.Read, BeforeDedup: b.BeforeDedup, AfterDedup: b.AfterDedup, Trees: b.Trees,
 			Compressed: b.Compressed, Stored: b.Stored, Transferred: b.Transferred,

@@ -11,19 +11,18 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 )
 
-// visitor receives the walk, on the goroutines of the walk: it has each directory compared, and queues what must be
-// read.
-type visitor struct{ flow *pipeline }
+// The walk calls these methods of the pipeline on its goroutines: they have each directory compared, and queue what
+// must be read.
 
 // Entry records an object whose status could not be read.
-func (v *visitor) Entry(d *scan.Directory, name string, err error) {
+func (p *pipeline) Entry(d *scan.Directory, name string, err error) {
 	if d.Picked { // a source, or a directory on the path to one
-		if p := v.flow.placeOf(d).at(name); p != nil {
-			p.fail(err)
+		if at := p.placeOf(d).at(name); at != nil {
+			at.fail(err)
 			return
 		}
 	}
-	v.flow.deps.ledger.Fail(d.Join(name), "look at", err)
+	p.deps.ledger.Fail(d.Join(name), "look at", err)
 }
 
 // placeOf returns the place of a directory on the path to sources.
@@ -35,27 +34,26 @@ func (p *pipeline) placeOf(d *scan.Directory) *place {
 }
 
 // Excluded counts what the rules excluded.
-func (v *visitor) Excluded(_ *scan.Directory, n int) {
-	v.flow.deps.ledger.Objects.Excluded.Add(uint64(n))
+func (p *pipeline) Excluded(_ *scan.Directory, n int) {
+	p.deps.ledger.Objects.Excluded.Add(uint64(n))
 }
 
 // Lookup returns the names that the directory cache has of d.
-func (v *visitor) Lookup(d *scan.Directory, room []byte) (names, larger []byte) {
-	return v.flow.compare.Lookup(&v.flow.newDirWork(d).compared, room)
+func (p *pipeline) Lookup(d *scan.Directory, room []byte) (names, larger []byte) {
+	return p.compare.Lookup(&p.newDirWork(d).compared, room)
 }
 
 // Unchanged reports whether the entries of d are those of its entry in the directory cache.
-func (v *visitor) Unchanged(d *scan.Directory) bool {
-	return v.flow.compare.Unchanged(&d.User.(*dirWork).compared)
+func (p *pipeline) Unchanged(d *scan.Directory) bool {
+	return p.compare.Unchanged(&d.User.(*dirWork).compared)
 }
 
 // Refresh reports whether names of unchanged directories are to be stored.
-func (v *visitor) Refresh() bool { return v.flow.deps.cache.StoresNames() }
+func (p *pipeline) Refresh() bool { return p.deps.cache.StoresNames() }
 
 // Directory compares one scanned directory with the parent snapshot and queues what must be read.
-func (v *visitor) Directory(ctx context.Context, d *scan.Directory, clock *report.Clock) error {
+func (p *pipeline) Directory(ctx context.Context, d *scan.Directory, clock *report.Clock) error {
 	defer clock.Enter(clock.Enter(report.Compare))
-	p := v.flow
 	j, ok := d.User.(*dirWork)
 	if !ok {
 		j = p.newDirWork(d)

@@ -50,7 +50,7 @@ func Find(ctx context.Context, load tree.Load, in []repo.Listed, q Query, visit 
 				return fmt.Errorf("find in snapshot %s: %w", s.ID.Short(), err)
 			}
 		}
-		if _, err := f.dir(ctx, s.Snapshot.Tree, "/"); err != nil {
+		if err := f.dir(ctx, s.Snapshot.Tree, "/"); err != nil {
 			return fmt.Errorf("find in snapshot %s: %w", s.ID.Short(), err)
 		}
 	}
@@ -68,27 +68,25 @@ type finder struct {
 	found    uint64
 }
 
-// dir searches a directory and reports whether it contains a match.
-func (f *finder) dir(ctx context.Context, id format.ID, at string) (found bool, err error) {
+// dir searches a directory.
+func (f *finder) dir(ctx context.Context, id format.ID, at string) error {
 	if _, known := f.barren[shorten(id)]; known {
-		return false, nil
+		return nil
 	}
 	before := f.found
-	err = walk(ctx, f.load, id, at, false, func(where string, n *tree.Node) error {
+	err := walk(ctx, f.load, id, at, false, func(where string, n *tree.Node) error {
 		if err := f.object(ctx, where, n); err != nil {
 			return err
 		}
 		if n.Type == tree.Dir {
-			if _, err := f.dir(ctx, n.Subtree, where); err != nil {
-				return err
-			}
+			return f.dir(ctx, n.Subtree, where)
 		}
 		return nil
 	})
 	if err == nil && f.found == before && f.byName {
 		f.barren[shorten(id)] = struct{}{}
 	}
-	return f.found > before, err
+	return err
 }
 
 func (f *finder) object(ctx context.Context, at string, n *tree.Node) error {

@@ -48,11 +48,7 @@ func (c *checker) readData(ctx context.Context) error {
 	c.found.Count(func(r *Result) { r.PacksRead = packs })
 	readers := make(chan *packReader, c.opt.Parallel)
 	for range c.opt.Parallel {
-		r, err := newPackReader(c)
-		if err != nil {
-			return err
-		}
-		readers <- r
+		readers <- newPackReader(c)
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(c.opt.Parallel)
@@ -109,12 +105,8 @@ type packReader struct {
 	raw    []byte // buffer for one opened frame
 }
 
-func newPackReader(c *checker) (*packReader, error) {
-	dec, err := pack.NewDecompressor()
-	if err != nil {
-		return nil, err
-	}
-	return &packReader{c: c, dec: dec, hasher: c.keys.Hasher()}, nil
+func newPackReader(c *checker) *packReader {
+	return &packReader{c: c, dec: pack.NewDecompressor(), hasher: c.keys.Hasher()}
 }
 
 // read compares each blob of the pack with its ID, and all bytes of the pack with its name. A pack that seems
@@ -153,11 +145,9 @@ func (r *packReader) read(ctx context.Context, f *packFile, t *pack.Table) error
 // look reads the pack once, and counts the intact bytes beyond those that were counted before. A pack whose name is not
 // the hash of its bytes is damaged too.
 func (r *packReader) look(ctx context.Context, f *packFile, t *pack.Table, counted uint64) (*packRead, error) {
-	p := &packRead{r: r, file: f, sum: pack.NewSum(), name: object.Named(store.Pack, f.id), counted: counted}
+	p := &packRead{r: r, file: f, sum: pack.NewSum(), name: object.Named(store.Pack, f.id), counted: counted,
+		opener: pack.NewOpener(r.c.keys, t.Kind, t.Salt)}
 	var err error
-	if p.opener, err = pack.NewOpener(r.c.keys, t.Kind, t.Salt); err != nil {
-		return p, err
-	}
 	frames := t.Frames
 	for len(frames) > 0 && err == nil {
 		n := p.run(frames)

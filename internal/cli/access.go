@@ -190,41 +190,31 @@ func adviceFor(found *event.Access, program string, root bool) (notes []string) 
 	return notes
 }
 
-// privacy notices what macOS hides from a program without Full Disk Access: opening it is EPERM, where missing
-// permissions of a file are EACCES.
-type privacy struct {
-	system string // runtime.GOOS
-	hidden atomic.Uint64
-}
-
 // watch shows the progress of a backup until stop is called, which prints what to allow on macOS.
 func (a *app) watch(ctx context.Context, l *report.Ledger) (stop func()) {
-	p := &privacy{system: runtime.GOOS}
-	l.OnIssue(p.see)
+	var hidden atomic.Bool
+	l.OnIssue(func(i report.Issue) {
+		if hiddenBy(runtime.GOOS, i) {
+			hidden.Store(true)
+		}
+	})
 	end := a.print.Watch(ctx, l)
 	return func() {
 		end()
-		if advice := p.advice(a.Program); advice != "" {
-			a.print.Note(advice)
+		if hidden.Load() {
+			a.print.Note("macOS hides files of other programs from tidemark: " + fullDiskAccess(a.Program) +
+				"; then run it again")
 		}
 	}
 }
 
-// see takes an issue of a backup.
-func (p *privacy) see(i report.Issue) {
-	if p.system == "darwin" && errors.Is(i.Err, syscall.EPERM) && scope.Within(i.Path, "/Users") {
-		p.hidden.Add(1)
-	}
+// hiddenBy reports whether a system hides a file from a program without Full Disk Access: opening it is EPERM, where
+// missing permissions of a file are EACCES.
+func hiddenBy(system string, i report.Issue) bool {
+	return system == "darwin" && errors.Is(i.Err, syscall.EPERM) && scope.Within(i.Path, "/Users")
 }
 
-// advice says how to give a program Full Disk Access; "" if nothing was hidden.
-func (p *privacy) advice(program string) string {
-	if p.hidden.Load() == 0 {
-		return ""
-	}
-	return "macOS hides files of other programs from tidemark: " + fullDiskAccess(program) + "; then run it again"
-}
-
+// fullDiskAccess says how to give a program that permission.
 func fullDiskAccess(program string) string {
 	return "open System Settings, Privacy & Security, Full Disk Access, and add " + program +
 		" for the service, or the terminal for commands by hand"

@@ -65,13 +65,7 @@ folder does not include what has a line of its own; what is too small for a line
 
 // check refuses flags and arguments that do not go together.
 func (f *analyzeFlags) check(args []string, set *rules.Set) error {
-	questions := 0
-	for _, asked := range []bool{f.all && set == nil, f.old, f.forget, set != nil} {
-		if asked {
-			questions++
-		}
-	}
-	switch {
+	switch questions := several(f.all && set == nil, f.old, f.forget, set != nil); {
 	case questions > 1:
 		return usagef("--old, --forget and --exclude are different questions, and --all goes with --exclude only")
 	case f.forget && len(args) == 0:

@@ -89,6 +89,12 @@ func (f *backupFlags) acceptCommand(args []string) string {
 	return command
 }
 
+// backupGroups are the groups of options that a backup uses, beside those that all commands have.
+func backupGroups() []options.Group {
+	return []options.Group{options.GroupPolicy, options.GroupParallel, options.GroupTransfer, options.GroupCompression,
+		options.GroupReading, options.GroupSelection}
+}
+
 func (a *app) backupCommand() *cobra.Command {
 	f := &backupFlags{}
 	c := a.command(&cobra.Command{
@@ -112,8 +118,7 @@ none of these snapshots by a policy.`,
 		Args:        cobra.ArbitraryArgs,
 		Annotations: map[string]string{takesAddress: "COMMAND"}, // fromPaths refuses them
 	}, func(ctx context.Context, args []string) error { return a.backup(ctx, f, args) },
-		options.GroupPolicy, options.GroupParallel, options.GroupTransfer, options.GroupCompression, options.GroupReading,
-		options.GroupSelection)
+		backupGroups()...)
 	f.register(c.Flags())
 	complete(c, "parent", a.snapshotArgs(-1))
 	return c
@@ -178,7 +183,7 @@ func (a *app) makeSnapshot(ctx context.Context, f *backupFlags, args []string) (
 	}
 	skipped := out.ID.IsZero() && !f.job.Session.DryRun
 	warnings := a.warnOf(r, out)
-	result := &output.Backup{Ledger: l, ID: out.ID, Skipped: skipped, Found: out.Sources, Full: a.spec.Output().Full,
+	result := &output.Backup{Ledger: l, ID: out.ID, Skipped: skipped, Found: out.Sources,
 		BackupSummary: event.BackupSummary{Repository: r.ID(), DryRun: f.job.Session.DryRun, FilesMended: out.Mended,
 			RetentionWaits: forget.Doubt(out.Snapshot), Warnings: warnings}}
 	if err := a.print.Report(result); err != nil {
@@ -362,14 +367,6 @@ func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) (spec *o
 	job.Source.Gate, job.Source.Rotational = a.governor.Gate, a.governor.Rotational
 	job.Source.Comparing.Relist = !reading.Names
 	return spec, nil
-}
-
-// level converts a compression level: options use 0 for off, a session for its default.
-func level(n int) int {
-	if n == 0 {
-		return -1
-	}
-	return n
 }
 
 func system() string { return runtime.GOOS + "/" + runtime.GOARCH }

@@ -53,7 +53,7 @@ func (a *app) cache(f *cacheFlags) error {
 	if f.cleanup && !f.dryRun {
 		caches.Sweep(dir)
 	}
-	result := &output.Caches{Dir: dir, Cleanup: f.cleanup, DryRun: f.dryRun}
+	var shown []output.Cache
 	var failed error
 	for _, c := range list {
 		one := output.Cache{Cache: c, Gone: c.Gone(), Old: time.Since(c.Used) >= time.Duration(f.maxAge)*24*time.Hour}
@@ -71,10 +71,10 @@ func (a *app) cache(f *cacheFlags) error {
 				one.Removed = true
 			}
 		}
-		result.List = append(result.List, one)
+		shown = append(shown, one)
 	}
 	if failed != nil {
 		failed = fmt.Errorf("clean up: %w", failed)
 	}
-	return errors.Join(a.print.Print(result), failed)
+	return errors.Join(a.print.Print(output.Caches(dir, shown, f.cleanup, f.dryRun)), failed)
 }

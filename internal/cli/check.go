@@ -110,13 +110,7 @@ func (a *app) check(ctx context.Context, f *checkFlags) error {
 		}
 		opt.ReadData = true
 	}
-	given := 0
-	for _, one := range []bool{f.readData, f.subset != "", f.rolling > 0} {
-		if one {
-			given++
-		}
-	}
-	switch {
+	switch given := several(f.readData, f.subset != "", f.rolling > 0); {
 	case given > 1:
 		return usagef("--read-data, --read-data-subset and --read-data-rolling exclude each other: choose one")
 	case f.withoutKey && given > 0:
@@ -139,8 +133,7 @@ func (a *app) check(ctx context.Context, f *checkFlags) error {
 		for _, note := range result.Notes {
 			a.print.Note(note)
 		}
-		err = errors.Join(err, a.print.Report(&output.Check{Ledger: l, Result: result, Halfway: halfway,
-			Full: a.spec.Output().Full}))
+		err = errors.Join(err, a.print.Report(&output.Check{Ledger: l, Result: result, Halfway: halfway}))
 	}
 	if err == nil && !result.OK() {
 		err = fmt.Errorf("the repository is damaged: %s found; %s",
@@ -182,18 +175,6 @@ func (a *app) runCheck(ctx context.Context, f *checkFlags, opt check.Options, l 
 		l.Phase(report.Done)
 	}
 	return result, errors.Join(err, r.Close())
-}
-
-// remindDamage notes after a backup that the last check of this machine found damage: only a check shows whether the
-// backup healed all of it.
-func (a *app) remindDamage(r *repo.Repository) {
-	folder := a.cacheFolder(r)
-	if folder == "" {
-		return
-	}
-	if known, err := proofs.ReadSummary(folder); err == nil && known.Damage.Problems > 0 {
-		a.print.Note("the last check found damage: 'tidemark check' shows whether this backup has healed all of it")
-	}
 }
 
 // rememberDamage records on this machine that a command other than check found damage, so that status and the service

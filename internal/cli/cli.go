@@ -70,10 +70,7 @@ func Run(ctx context.Context, p Process) int {
 	a.ending.onExit(a.endNow)
 	root := a.treeFor(p.Args)
 	widenSwitches(root)
-	root.SetArgs(p.Args)
-	root.SetIn(p.In)
-	root.SetOut(p.Out)
-	root.SetErr(p.Err)
+	a.connect(root, p.Args)
 	err := a.checkSpelling(root)
 	if err == nil {
 		err = root.ExecuteContext(ctx)
@@ -89,6 +86,15 @@ func Run(ctx context.Context, p Process) int {
 		a.print.Fail(a.code(err), message(err), errors.Is(err, store.ErrNoSpace))
 	}
 	return a.code(err)
+}
+
+// connect gives a command line its arguments and the streams of the process.
+func (a *app) connect(root *cobra.Command, args []string) *cobra.Command {
+	root.SetArgs(args)
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
+	return root
 }
 
 // app is one run of the program.
@@ -181,10 +187,7 @@ type maker struct {
 func (m maker) command() *cobra.Command {
 	c := m.make()
 	if m.rare {
-		if c.Annotations == nil {
-			c.Annotations = map[string]string{}
-		}
-		c.Annotations[help.RareCommand] = "yes"
+		mark(c, help.RareCommand)
 	}
 	return c
 }

@@ -86,14 +86,13 @@ func (a *app) resolve(c *cobra.Command) error {
 		return &usageError{err}
 	}
 	a.use(spec)
-	out := spec.Output()
+	out := a.spec.Output()
 	if out.JSON {
 		a.print = output.NewJSON(a.Out, a.Err, out.Quiet)
 	} else {
 		term, _ := a.Env("TERM")
 		noColor, _ := a.Env("NO_COLOR") // no-color.org: set and not empty
-		a.print = output.NewText(a.Out, a.Err, output.TextOptions{Quiet: out.Quiet, Verbose: out.Verbose,
-			Interval: out.Interval, Term: term, NoColor: noColor != ""})
+		a.print = output.NewText(a.Out, a.Err, output.TextOptions{Output: out, Term: term, NoColor: noColor != ""})
 	}
 	a.warn(a.fresh(c.Name(), warnings))
 	a.logs(c.Name())
@@ -109,11 +108,14 @@ func (a *app) resolve(c *cobra.Command) error {
 const withoutFile = "without-file"
 
 // lenient marks such a command.
-func lenient(c *cobra.Command) *cobra.Command {
+func lenient(c *cobra.Command) *cobra.Command { return mark(c, withoutFile) }
+
+// mark gives a command an annotation.
+func mark(c *cobra.Command, annotation string) *cobra.Command {
 	if c.Annotations == nil {
 		c.Annotations = map[string]string{}
 	}
-	c.Annotations[withoutFile] = "yes"
+	c.Annotations[annotation] = "yes"
 	return c
 }
 
@@ -164,9 +166,8 @@ func (a *app) fresh(command string, warnings []options.Warning) []options.Warnin
 		}
 	}
 	out := a.spec.Output()
-	if dir, err := a.serviceDir(); err == nil && text.Len() > 0 && command != "options" && !out.JSON && !out.Quiet {
-		file, _ := filepath.Abs(a.spec.File()) // an error leaves the name as it is
-		path := filepath.Join(dir, "warned", fmt.Sprintf("%x", sha256.Sum256([]byte(file+"\n"+a.spec.Server())))[:16])
+	path := a.stateFile("warned", a.spec.Server())
+	if path != "" && text.Len() > 0 && command != "options" && !out.JSON && !out.Quiet {
 		sum := fmt.Sprintf("%x\n", sha256.Sum256([]byte(text.String())))
 		if known, err := os.ReadFile(path); err == nil && string(known) == sum {
 			return slices.DeleteFunc(warnings, func(w options.Warning) bool { return w.Once })

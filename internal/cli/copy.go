@@ -18,13 +18,9 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 )
 
-type copyFlags struct {
-	filter repo.Filter
-	opt    copy.Options
-}
-
 func (a *app) copyCommand() *cobra.Command {
-	f := &copyFlags{}
+	var filter repo.Filter
+	var opt copy.Options
 	c := a.command(&cobra.Command{
 		Use:   "copy [flags] --from-repo REPOSITORY [SNAPSHOT...]",
 		Short: "Copy snapshots from another repository into this one",
@@ -41,19 +37,19 @@ source is not copied; the others are, and the exit code is 1.`,
 		Example: `  tidemark copy --repo /mnt/usb/backup --from-repo smb://me@nas/backup/laptop`,
 		Args:    cobra.ArbitraryArgs,
 	}, func(ctx context.Context, args []string) error {
-		if err := checkParallel(f.opt.Parallel); err != nil {
+		if err := checkParallel(opt.Parallel); err != nil {
 			return err
 		}
-		if err := checkExact(&f.filter); err != nil {
+		if err := checkExact(&filter); err != nil {
 			return err
 		}
-		return a.copy(ctx, f, args)
+		return a.copy(ctx, filter, opt, args)
 	}, options.GroupFrom, options.GroupPolicy, options.GroupParallel, options.GroupCompression)
-	filterFlags(c.Flags(), &f.filter)
-	c.Flags().BoolVarP(&f.opt.Session.DryRun, "dry-run", "n", false, "copy nothing, report what would be copied")
-	c.Flags().BoolVar(&f.opt.New, "new", false, "only what is newer than the newest copy")
-	exactFlag(c.Flags(), &f.filter)
-	c.Flags().IntVar(&f.opt.Parallel, "parallel", 0, "packs of the source read at the same time; default 4")
+	filterFlags(c.Flags(), &filter)
+	c.Flags().BoolVarP(&opt.Session.DryRun, "dry-run", "n", false, "copy nothing, report what would be copied")
+	c.Flags().BoolVar(&opt.New, "new", false, "only what is newer than the newest copy")
+	exactFlag(c.Flags(), &filter)
+	c.Flags().IntVar(&opt.Parallel, "parallel", 0, "packs of the source read at the same time; default 4")
 	help.Rare(c.Flags(), "parallel")
 	return c
 }
@@ -61,7 +57,7 @@ source is not copied; the others are, and the exit code is 1.`,
 // source returns the repository to copy from.
 func (a *app) source() *place.Place { return a.place.Beside(a.spec.Source()) }
 
-func (a *app) copy(ctx context.Context, f *copyFlags, refs []string) (err error) {
+func (a *app) copy(ctx context.Context, filter repo.Filter, opt copy.Options, refs []string) (err error) {
 	if a.spec.Source().Repository().Location == "" {
 		return usagef("name the repository to copy from with --from-repo or TIDEMARK_FROM_REPOSITORY")
 	}
@@ -77,7 +73,7 @@ func (a *app) copy(ctx context.Context, f *copyFlags, refs []string) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
-	chosen, err := a.selectSnapshots(ctx, from, refs, f.filter)
+	chosen, err := a.selectSnapshots(ctx, from, refs, filter)
 	if err != nil {
 		return err
 	}
@@ -91,7 +87,7 @@ func (a *app) copy(ctx context.Context, f *copyFlags, refs []string) (err error)
 	defer end()
 	source.Intake.Attach(l)
 	stop := a.print.Watch(ctx, l)
-	opt, dry := &f.opt, f.opt.Session.DryRun
+	dry := opt.Session.DryRun
 	par := a.spec.Parallel(sysinfo.CPUCount(), options.Media{Target: a.place.Medium()})
 	opt.Ledger, opt.Note, opt.Scratch = l, a.print.Note, a.cacheFolder(to)
 	a.writes(&opt.Session, l)
@@ -105,14 +101,13 @@ func (a *app) copy(ctx context.Context, f *copyFlags, refs []string) (err error)
 	opt.Each = func(s copy.Snapshot) {
 		failed = errors.Join(failed, a.print.Print(&output.CopiedSnapshot{Of: s, DryRun: dry}))
 	}
-	res, err := copy.Run(ctx, from, to, *opt)
+	res, err := copy.Run(ctx, from, to, opt)
 	if err == nil {
 		l.Phase(report.Done)
 	}
 	stop()
 	if err == nil || errors.Is(err, copy.ErrFailed) {
-		failed = errors.Join(failed, a.print.Report(&output.Copied{Ledger: l, Result: res, DryRun: dry,
-			Full: a.spec.Output().Full}))
+		failed = errors.Join(failed, a.print.Report(&output.Copied{Ledger: l, Result: res, DryRun: dry}))
 	}
 	return errors.Join(err, failed)
 }

@@ -166,7 +166,7 @@ func (a *app) sinks(state, runtime string, list *jobList) (all record.Sink, end 
 		return nil, nil, err
 	}
 	closers = append(closers, log.Close)
-	sinks := []record.Sink{log}
+	sinks := record.Sinks{log}
 	if stream, _ := a.Env("JOURNAL_STREAM"); stream == "" {
 		sinks = append(sinks, a)
 	}
@@ -192,7 +192,7 @@ func (a *app) sinks(state, runtime string, list *jobList) (all record.Sink, end 
 	people := notify.New(notify.Config{Of: list.notify, Jobs: list.names, Log: log, Host: hostName(),
 		Dir: filepath.Join(state, "notify"), Past: past})
 	closers = append(closers, people.Close)
-	return record.Join(append(sinks, people)...), closeAll, nil
+	return append(sinks, people), closeAll, nil
 }
 
 // stateOf returns a function that asks the service in a folder for its state; nil: it does not answer.

@@ -17,7 +17,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/cli/elsewhere"
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/localfs"
-	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/place/unlock"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
@@ -97,7 +96,7 @@ func (a *app) dsmcCommand() *cobra.Command {
 // dsmc runs a command line of IBM's client.
 func (a *app) dsmc(c *cobra.Command, args []string) error {
 	a.returnCodes = true
-	command, err := dsmc.Parse(joinValues(c.Root(), args), options.Keyword)
+	command, err := dsmc.Parse(joinValues(c.Root(), args))
 	if err != nil {
 		return &usageError{err}
 	}
@@ -178,12 +177,7 @@ func (a *app) optionFile(c *dsmc.Command) {
 
 // execute runs a command of tidemark.
 func (a *app) execute(ctx context.Context, args []string) error {
-	root := a.treeFor(args)
-	root.SetArgs(args)
-	root.SetIn(a.In)
-	root.SetOut(a.Out)
-	root.SetErr(a.Err)
-	return root.ExecuteContext(ctx)
+	return a.connect(a.treeFor(args), args).ExecuteContext(ctx)
 }
 
 // dsmcRun resolves the options and calls do.
@@ -193,13 +187,8 @@ func (a *app) dsmcRun(ctx context.Context, command *dsmc.Command, do func(contex
 		a.clientDefaults(command)
 		return do(ctx, command)
 	}
-	c := a.command(&cobra.Command{Use: dsmcName}, run, options.GroupPolicy, options.GroupParallel, options.GroupTransfer,
-		options.GroupCompression, options.GroupReading, options.GroupSelection)
-	root.AddCommand(c)
-	root.SetArgs(append([]string{dsmcName}, command.Flags...))
-	root.SetOut(a.Out)
-	root.SetErr(a.Err)
-	return root.ExecuteContext(ctx)
+	root.AddCommand(a.command(&cobra.Command{Use: dsmcName}, run, backupGroups()...))
+	return a.connect(root, append([]string{dsmcName}, command.Flags...)).ExecuteContext(ctx)
 }
 
 // clientDefaults adds the options of the option file that the command line lacks. A DATEFORMAT that names no layout,
@@ -330,7 +319,8 @@ func (a *app) dsmcSnapshots(ctx context.Context, r *repo.Repository, command *ds
 			return nil, errors.Join(err, fmt.Errorf("the newest backup is uncertain, since %d cannot be read: give a date "+
 				"with -pitdate, or leave -replace and -ifnewer out", unread))
 		}
-		a.warnUncertain(unread)
+		a.warnAlways(fmt.Sprintf("the newest backup is uncertain, since %s cannot be read: 'tidemark check' shows what is "+
+			"wrong", human.Plural(unread, "snapshot")))
 		return list, nil
 	}
 	until, err := dsmc.ParseMoment(date, clock, layout)
@@ -428,12 +418,4 @@ func (a *app) dsmcSession(ctx context.Context, command *dsmc.Command) error {
 		return a.print.Print(&output.Session{Server: at.String(), Node: dsmcHost(command), User: userName(),
 			Version: "tidemark " + version()})
 	})
-}
-
-// warnUncertain warns that the newest snapshot may be one of those that cannot be read.
-func (a *app) warnUncertain(unread uint64) {
-	if unread > 0 {
-		a.warnAlways(fmt.Sprintf("the newest backup is uncertain, since %s cannot be read: 'tidemark check' shows what is "+
-			"wrong", human.Plural(unread, "snapshot")))
-	}
 }

@@ -62,17 +62,9 @@ func (a *app) dsmcVersions(ctx context.Context, command *dsmc.Command) error {
 func eachVersion(ctx context.Context, r *repo.Repository, list []repo.Listed, s dsmc.Spec, command *dsmc.Command,
 	visit func(v browse.Version) error,
 ) error {
-	q := browse.VersionQuery{Dir: s.Dir, Match: matcher(s, command), Enter: deep(command),
-		Inactive: command.Options["inactive"] != ""}
+	q := browse.VersionQuery{Dir: s.Dir, Enter: deep(command), Inactive: command.Options["inactive"] != "",
+		Match: func(at string, n *tree.Node) bool { return s.Matches(path.Base(at)) && wanted(command, n.Type) }}
 	return browse.Versions(ctx, r.LoadBlob, list, q, visit)
-}
-
-// matcher returns a function that reports whether an object is meant by a file specification and -filesonly or
-// -dirsonly.
-func matcher(s dsmc.Spec, command *dsmc.Command) func(at string, n *tree.Node) bool {
-	return func(at string, n *tree.Node) bool {
-		return s.Matches(path.Base(at)) && wanted(command, n.Type)
-	}
 }
 
 // wanted reports whether -filesonly and -dirsonly allow a type.

@@ -77,8 +77,7 @@ func TestDumpOfWhatTheSnapshotLacks(t *testing.T) {
 			"gone": &tree.Node{Type: tree.File, Links: 1, Size: 3, Outcome: tree.Unreadable}},
 	})
 	key := filepath.Join(dir, "key")
-	text, secret, err := keyfile.NewSecretFile()
-	require.NoError(t, err)
+	text, secret := keyfile.NewSecretFile()
 	require.NoError(t, os.WriteFile(key, text, 0o600))
 	_, err = r.AddSlot(t.Context(), repo.Secret{Method: keyfile.KeyFile, Value: secret}, "test", keyfile.Params{})
 	require.NoError(t, err)

@@ -156,9 +156,3 @@ func words(c *cobra.Command, args []string) (all []string) {
 	})
 	return all[min(len(all), len(commandWords(c))):]
 }
-
-// foreignCommand returns what another program's command, below c, is called here; "" if no program has one.
-func foreignCommand(c *cobra.Command, args []string) string {
-	path := commandWords(c)
-	return elsewhere.Command(slices.Concat(path, args), len(path)+1)
-}

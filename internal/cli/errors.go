@@ -73,6 +73,7 @@ func usagef(format string, a ...any) error { return &usageError{fmt.Errorf(forma
 func exitCode(err error) int {
 	var usage *usageError
 	var name *place.NameError
+	var option *options.Error
 	var program *programError
 	switch {
 	case err == nil:
@@ -81,8 +82,9 @@ func exitCode(err error) int {
 		return program.code
 	case errors.Is(err, errInterrupted), errors.Is(err, context.Canceled):
 		return exitInterrupted
-	case errors.As(err, &usage), errors.As(err, &name), isOptionError(err), errors.Is(err, hook.ErrUnsafe),
-		errors.Is(err, backup.ErrNoSource), errors.Is(err, browse.ErrPattern), errors.Is(err, filepath.ErrBadPattern):
+	case errors.As(err, &usage), errors.As(err, &name), errors.As(err, &option), errors.Is(err, options.ErrConflict),
+		errors.Is(err, options.ErrValue), errors.Is(err, hook.ErrUnsafe), errors.Is(err, backup.ErrNoSource),
+		errors.Is(err, browse.ErrPattern), errors.Is(err, filepath.ErrBadPattern):
 		return exitUsage
 	case errors.Is(err, errIncomplete), errors.Is(err, errDegraded), errors.Is(err, errUnmatched),
 		errors.Is(err, daemon.ErrIncomplete):
@@ -94,12 +96,6 @@ func exitCode(err error) int {
 		return exitWrongKey
 	}
 	return exitFailed
-}
-
-// isOptionError reports whether an error is a mistake in the configuration.
-func isOptionError(err error) bool {
-	var one *options.Error
-	return errors.As(err, &one) || errors.Is(err, options.ErrConflict) || errors.Is(err, options.ErrValue)
 }
 
 // sourceError is an error of the repository of --from-repo. It names the options for that one.

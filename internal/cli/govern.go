@@ -16,17 +16,16 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/store"
-	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy/shared"
 )
 
 // use makes options those of the run.
 func (a *app) use(spec *options.Spec) {
 	if a.returnCodes {
-		spec = spec.WithFullReport()
+		spec = spec.WithDefault("report", "full") // as IBM's client reports
 	}
 	if !a.before.IsZero() {
-		spec = spec.WithoutCache() // which is of today
+		spec = spec.With("no-cache", true) // the cache is of today
 	}
 	a.spec = spec
 	note := func(text string) { a.print.Note(text) }
@@ -65,8 +64,11 @@ func (a *app) begin(ctx context.Context, kind report.Kind, sources ...string) (l
 
 // writes sets the options of a session whose writes count in a ledger.
 func (a *app) writes(s *repo.SessionOptions, l *report.Ledger) {
-	s.Host, s.Level = hostName(), level(a.spec.Compression().Level)
-	s.Observer = &observer{ledger: l, note: a.print.Note}
+	s.Host, s.Level = hostName(), a.spec.Compression().Level
+	if s.Level == 0 {
+		s.Level = -1 // off; 0 is the default of a session
+	}
+	s.Ledger, s.Note = l, a.print.Note
 }
 
 // serve serves the socket of a job until stop is called, if it can be made.
@@ -143,30 +145,3 @@ func userName() string {
 	}
 	return u.Username
 }
-
-// observer records the events of a repository session in the ledger.
-type observer struct {
-	ledger *report.Ledger
-	note   func(string)
-}
-
-// Sealed counts the bytes that compression left.
-func (o *observer) Sealed(_ pack.Kind, _, _, sealed int) {
-	o.ledger.Bytes.Compressed.Add(uint64(sealed))
-}
-
-// Stored counts a file that reached the target.
-func (o *observer) Stored(kind store.Kind, size int, took time.Duration) {
-	o.ledger.AddTime(report.Store, took)
-	o.ledger.Bytes.Stored.Add(uint64(size))
-	o.ledger.Bytes.Transferred.Add(uint64(size))
-	if kind == store.Pack {
-		o.ledger.Packs.Stored.Add(1)
-	}
-}
-
-// Waiting counts the time in which a worker is blocked by the store.
-func (o *observer) Waiting() (end func()) { return o.ledger.Blocked() }
-
-// Note prints a note.
-func (o *observer) Note(text string) { o.note(text) }

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/hook"
 	"github.com/tidemark-backup/tidemark/internal/job"
+	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/record"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
@@ -29,20 +30,12 @@ func (a *app) withHooks(ctx context.Context, f *backupFlags, backup func() (snap
 	if err != nil {
 		return err
 	}
-	env := map[string]string{"TIDEMARK_JOB": a.spec.Server(), "TIDEMARK_REPOSITORY": at.String()}
-	if env["TIDEMARK_JOB"] == "" {
-		env["TIDEMARK_JOB"] = job.Default
-	}
-	command := func(line string, files ...string) hook.Command {
-		return hook.Command{Line: line, Timeout: set.Timeout, Env: env, Files: files, Supervisor: a.Program}
-	}
 	if set.After != "" { // it undoes what the before-command did, even if the backup does not end
 		defer a.ending.hold()()
 	}
-	return hook.Around(ctx, hook.Commands{
-		Before: command(set.Before, set.BeforeFiles...), After: command(set.After, set.AfterFiles...),
-		Failure: command(set.Failure, a.spec.FileOf(hook.Failure)), Ended: a.noteHook, Owed: a.owedFile(env["TIDEMARK_JOB"]),
-	}, func() hook.Outcome {
+	around := a.commandsOf(a.spec, cmp.Or(a.spec.Server(), job.Default), at.String())
+	around.Ended = a.noteHook
+	return hook.Around(ctx, around, func() hook.Outcome {
 		ended := make(chan hook.Outcome, 1)
 		go func() {
 			snapshot, err := backup()
@@ -57,14 +50,22 @@ func (a *app) withHooks(ctx context.Context, f *backupFlags, backup func() (snap
 	})
 }
 
+// commandsOf returns the commands around a backup by some options.
+func (a *app) commandsOf(spec *options.Spec, job, repository string) hook.Commands {
+	set := spec.Job().Hooks
+	command := func(line string, files ...string) hook.Command {
+		return hook.Command{Line: line, Timeout: set.Timeout, Files: files, Supervisor: a.Program,
+			Env: map[string]string{"TIDEMARK_JOB": job, "TIDEMARK_REPOSITORY": repository}}
+	}
+	return hook.Commands{
+		Before: command(set.Before, set.BeforeFiles...), After: command(set.After, set.AfterFiles...),
+		Failure: command(set.Failure, spec.FileOf(hook.Failure)), Owed: a.stateFile("commands", job),
+	}
+}
+
 // settleHooks runs the after-command that a killed run of a job of the service owes.
 func (a *app) settleHooks(j *job.Job) (ran bool, err error) {
-	set, name := j.Spec.Job().Hooks, cmp.Or(j.Server, job.Default)
-	return hook.Settle(context.Background(), hook.Commands{
-		After: hook.Command{Line: set.After, Timeout: set.Timeout, Files: set.AfterFiles,
-			Env: map[string]string{"TIDEMARK_JOB": name, "TIDEMARK_REPOSITORY": j.Repository}, Supervisor: a.Program},
-		Owed: a.owedFile(name),
-	})
+	return hook.Settle(context.Background(), a.commandsOf(j.Spec, cmp.Or(j.Server, job.Default), j.Repository))
 }
 
 // outcomeWord returns the outcome of a backup by its error.
@@ -80,14 +81,14 @@ func outcomeWord(ctx context.Context, err error) string {
 	return record.Failed
 }
 
-// owedFile returns the file that remembers a run of a job which was killed between its commands.
-func (a *app) owedFile(job string) string {
+// stateFile returns a file of the state folder for a stanza of the option file; "" without a home folder.
+func (a *app) stateFile(folder, stanza string) string {
 	dir, err := a.serviceDir()
 	if err != nil {
-		return "" // without a home folder
+		return ""
 	}
 	file, _ := filepath.Abs(a.spec.File()) // an error leaves the name as it is
-	return filepath.Join(dir, "commands", fmt.Sprintf("%x", sha256.Sum256([]byte(file+"\n"+job)))[:16])
+	return filepath.Join(dir, folder, fmt.Sprintf("%x", sha256.Sum256([]byte(file+"\n"+stanza)))[:16])
 }
 
 // noteHook prints the output of a command, and the error of one whose failure does not end the program.

@@ -43,10 +43,7 @@ The running service obeys 'start', 'stop', 'pause' and 'resume'. 'tidemark statu
 
 // jobGroups are the groups of options that the stanza of a job can have, beside those that all commands have.
 func jobGroups() []options.Group {
-	return []options.Group{
-		options.GroupJob, options.GroupNotify, options.GroupPolicy, options.GroupParallel, options.GroupTransfer,
-		options.GroupCompression, options.GroupReading, options.GroupSelection,
-	}
+	return append(backupGroups(), options.GroupJob, options.GroupNotify)
 }
 
 // jobEditor returns the editor of the option file in effect. Without one, it is the user's, which is made.

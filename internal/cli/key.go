@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -56,7 +55,7 @@ func (a *app) keyAddCommand() *cobra.Command {
 		Example: `  tidemark key add
   tidemark key add --new-key-file /media/stick/backup.key`,
 	}, func(ctx context.Context, _ []string) error {
-		if several(fresh.PasswordFile, fresh.PasswordCommand, fresh.KeyFile) {
+		if several(fresh.PasswordFile != "", fresh.PasswordCommand != "", fresh.KeyFile != "") > 1 {
 			return usagef("--new-password-file, --new-password-command and --new-key-file exclude each other: choose one")
 		}
 		return a.withRepository(ctx, func(r *repo.Repository) error {
@@ -92,9 +91,14 @@ func dryRunFlag(c *cobra.Command, dry *bool) {
 	c.Flags().BoolVarP(dry, "dry-run", "n", false, "run all checks and report what would be done, but write nothing")
 }
 
-// several reports whether more than one name is set.
-func several(names ...string) bool {
-	return len(slices.DeleteFunc(names, func(name string) bool { return name == "" })) > 1
+// several counts how many are given of flags that exclude each other.
+func several(flags ...bool) (given int) {
+	for _, one := range flags {
+		if one {
+			given++
+		}
+	}
+	return given
 }
 
 func (a *app) keyRemoveCommand() *cobra.Command {

@@ -88,7 +88,8 @@ func (l *logFile) open() (*os.File, error) {
 
 // logs lets the printer write to the logs that the options name. A session log is that of backups and restores only.
 func (a *app) logs(command string) {
-	set, plain := a.spec.Logs(), a.print
+	plain := a.print
+	errorLog, sessionLog := a.spec.Logs()
 	open := func(path, option string) io.Writer {
 		if path == "" {
 			return nil
@@ -98,7 +99,7 @@ func (a *app) logs(command string) {
 		}}
 	}
 	if !slices.Contains([]string{"backup", "restore", dsmcName}, command) {
-		set.Sessions = ""
+		sessionLog = ""
 	}
-	a.print = output.Logged(plain, open(set.Errors, "error-log"), open(set.Sessions, "session-log"))
+	a.print = output.Logged(plain, open(errorLog, "error-log"), open(sessionLog, "session-log"))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
+	"github.com/tidemark-backup/tidemark/internal/options"
 )
 
 // Logs of several processes stay below their bound, have whole lines only, and are private.
@@ -65,7 +66,7 @@ func TestALogIsAnOrdinaryFile(t *testing.T) {
 // What is shown to a person, such as a recovery key, and passwords in addresses reach no log.
 func TestNoSecretReachesALog(t *testing.T) {
 	var out, log strings.Builder
-	p := output.Logged(output.NewText(&out, &out, output.TextOptions{Quiet: true}), &log, nil)
+	p := output.Logged(output.NewText(&out, &out, output.TextOptions{Output: options.Output{Quiet: true}}), &log, nil)
 	p.Show("recovery key: geheim\n")
 	p.Note("an aside")
 	p.Note("warning: smb://me:geheim@nas/x is away")

@@ -15,10 +15,10 @@ import (
 // errNoManualDir: without a home directory there is no default folder.
 var errNoManualDir = errors.New("the home directory is unknown: name a folder with --dir")
 
-// manCommand groups what concerns the manual. Packagers and this repository use the hidden commands.
+// manCommand groups what concerns the manual. Packagers use the hidden command.
 func (a *app) manCommand() *cobra.Command {
 	return groupCommand(&cobra.Command{Use: "man", Short: "Install the man pages"}, "install",
-		a.manInstallCommand(), a.manRoffCommand(), a.manMarkdownCommand())
+		a.manInstallCommand(), a.manRoffCommand())
 }
 
 func (a *app) manInstallCommand() *cobra.Command {
@@ -56,12 +56,5 @@ func (a *app) manRoffCommand() *cobra.Command {
 		Args: arguments(1, 1)}
 	return a.command(c, func(_ context.Context, args []string) error {
 		return manual.WriteRoff(c.Root(), args[0], buildinfo.Read().Date)
-	})
-}
-
-func (a *app) manMarkdownCommand() *cobra.Command {
-	c := &cobra.Command{Use: "markdown DIR", Short: "Write docs/cli into a folder", Hidden: true, Args: arguments(1, 1)}
-	return a.command(c, func(_ context.Context, args []string) error {
-		return manual.WriteMarkdown(c.Root(), args[0])
 	})
 }

@@ -25,6 +25,5 @@ default. Flags override the environment, and the environment overrides the file.
 			return &usageError{err}
 		}
 		return a.print.Print(output.Options(a.spec.Effective(), a.spec.File()))
-	}, options.GroupPolicy, options.GroupParallel, options.GroupTransfer, options.GroupCompression, options.GroupReading,
-		options.GroupSelection, options.GroupFrom)
+	}, append(backupGroups(), options.GroupFrom)...)
 }

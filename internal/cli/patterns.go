@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -59,12 +58,6 @@ func (s *selection) Take(at string, typ tree.Type) (take, enter bool) {
 		}
 	}
 	return s.take(at, typ)
-}
-
-// unmatched returns the single patterns that no object has matched. An object below an excluded directory is never
-// compared.
-func (s *selection) unmatched() (all []*singlePattern) {
-	return slices.DeleteFunc(slices.Clone(s.patterns), func(p *singlePattern) bool { return p.matched.Load() })
 }
 
 // compile returns the selection; nil selects everything.

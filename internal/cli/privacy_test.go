@@ -17,14 +17,9 @@ func TestWhatMacOSHidesIsOneAdvice(t *testing.T) {
 	for _, other := range []report.Issue{
 		{Path: "/Users/ann/secret", Err: syscall.EACCES}, {Path: "/private/var/db/x", Err: syscall.EPERM},
 	} {
-		p := &privacy{system: "darwin"}
-		p.see(other)
-		require.Empty(t, p.advice("/usr/local/bin/tidemark"), other.Path)
-		p.see(hidden)
-		p.see(hidden)
-		require.Contains(t, p.advice("/usr/local/bin/tidemark"), "Full Disk Access, and add /usr/local/bin/tidemark")
+		require.False(t, hiddenBy("darwin", other), other.Path)
 	}
-	p := &privacy{system: "linux"}
-	p.see(hidden)
-	require.Empty(t, p.advice("tidemark"))
+	require.True(t, hiddenBy("darwin", hidden))
+	require.False(t, hiddenBy("linux", hidden))
+	require.Contains(t, fullDiskAccess("/usr/local/bin/tidemark"), "Full Disk Access, and add /usr/local/bin/tidemark")
 }

@@ -129,7 +129,7 @@ func (a *app) pruneOpen(ctx context.Context, r *repo.Repository, f *pruneFlags) 
 	stop()
 	if err == nil || res.Before.Packs > 0 && ctx.Err() == nil {
 		err = errors.Join(err, a.print.Print(&output.Pruned{Ledger: l, Result: res, DryRun: f.dryRun,
-			Full: a.spec.Output().Full, Allows: f.maxUnused}))
+			Allows: f.maxUnused}))
 	}
 	return err
 }

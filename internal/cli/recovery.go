@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/place"
 	"github.com/tidemark-backup/tidemark/internal/place/unlock"
+	"github.com/tidemark-backup/tidemark/internal/proofs"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/throttle/device"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
@@ -54,8 +55,8 @@ func (a *app) confirmRecovery(ctx context.Context) error {
 		if err == nil {
 			return a.print.Print(output.Confirmed(id))
 		}
-		if tries == 1 || !mistyped(err) {
-			return err
+		if tries == 1 || !errors.Is(err, unlock.ErrOtherKey) && !errors.Is(err, keyfile.ErrMistyped) {
+			return err // else a person may have mistyped it
 		}
 		a.print.Show(err.Error() + "\n")
 	}
@@ -72,11 +73,6 @@ func (a *app) noteWithoutRecovery(ctx context.Context, r *repo.Repository) {
 		a.print.Note(err.Error())
 	}
 	a.print.Note("this repository has no recovery key: 'tidemark key recovery' makes one")
-}
-
-// mistyped reports whether a person may have made a mistake in a recovery key.
-func mistyped(err error) bool {
-	return errors.Is(err, unlock.ErrOtherKey) || errors.Is(err, keyfile.ErrMistyped)
 }
 
 // lastGroup reads the last group of the recovery key from standard input.
@@ -99,10 +95,14 @@ func (a *app) terminal() *unlock.Terminal {
 	return unlock.OpenTerminal(a.Err)
 }
 
-// remind notes after a backup what still endangers it: an unconfirmed recovery key, and the default repository on the
-// disk of a source.
+// remind notes after a backup what still endangers it: damage that the last check found (only a check shows whether the
+// backup healed it), an unconfirmed recovery key, and the default repository on the disk of a source.
 func (a *app) remind(r *repo.Repository, sources []string) {
-	a.remindDamage(r)
+	if folder := a.cacheFolder(r); folder != "" {
+		if known, err := proofs.ReadSummary(folder); err == nil && known.Damage.Problems > 0 {
+			a.print.Note("the last check found damage: 'tidemark check' shows whether this backup has healed all of it")
+		}
+	}
 	if a.place.Secrets().Pending(r.ID()).Exists() {
 		a.print.Note("the recovery key is not confirmed yet: run 'tidemark key recovery --confirm'")
 	}

@@ -48,15 +48,11 @@ func (a *app) printLosses(losses *repair.Losses, advice string) error {
 	if losses.Count() == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s of snapshots %s lost: %s", human.Plural(losses.Count(), "object"),
-		areOrIs(losses.Count()), advice)
-}
-
-func areOrIs(n uint64) string {
-	if n == 1 {
-		return "is"
+	verb := "are"
+	if losses.Count() == 1 {
+		verb = "is"
 	}
-	return "are"
+	return fmt.Errorf("%s of snapshots %s lost: %s", human.Plural(losses.Count(), "object"), verb, advice)
 }
 
 func (a *app) repairIndexCommand() *cobra.Command {

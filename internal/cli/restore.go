@@ -186,7 +186,7 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 		return withAbsolute(err, sub)
 	}
 	shown := &output.Restore{Ledger: l, Target: f.to.Path, DryRun: f.to.DryRun, Hint: ownersHint(result.Problems),
-		Replaced: result.Replaced.Objects, Newer: result.Replaced.Newer, Full: a.spec.Output().Full}
+		Replaced: result.Replaced.Objects, Newer: result.Replaced.Newer}
 	if err := errors.Join(a.print.Report(shown), refused); err != nil {
 		return err
 	}
@@ -336,13 +336,16 @@ func (a *app) promptReplacing(ctx context.Context, r *repo.Repository, what rest
 	return err
 }
 
-// noteUnmatched reports patterns without a match: a mistyped one must not look like a missing file. missed: one of them
-// was to be restored.
+// noteUnmatched reports single patterns that no object has matched: a mistyped one must not look like a missing file.
+// An object below an excluded directory is never compared. missed: one of them was to be restored.
 func (a *app) noteUnmatched(s *selection, restored uint64) (missed bool) {
 	if restored == 0 {
 		a.print.Note("no object of the snapshot was selected: check the patterns of --include and --exclude")
 	}
-	for _, p := range s.unmatched() {
+	for _, p := range s.patterns {
+		if p.matched.Load() {
+			continue
+		}
 		a.print.Note(fmt.Sprintf("no object matches %s %s: check the pattern", p.flag, human.Printable(p.text)))
 		missed = missed || strings.HasSuffix(p.flag, "include")
 	}

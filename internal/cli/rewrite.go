@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/options"
@@ -16,24 +15,13 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/rewrite"
+	"github.com/tidemark-backup/tidemark/internal/rules"
 )
 
-type rewriteFlags struct {
-	filter  repo.Filter
-	exclude patternLists
-	forget  bool
-	dryRun  bool
-}
-
-func (f *rewriteFlags) register(flags *pflag.FlagSet) {
-	filterFlags(flags, &f.filter)
-	f.exclude.register(flags, "exclude", "leave out objects that match the pattern")
-	flags.BoolVar(&f.forget, "forget", false, "remove the originals after the new snapshots were read back")
-	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "change nothing, only report what would be left out")
-}
-
 func (a *app) rewriteCommand() *cobra.Command {
-	f := &rewriteFlags{}
+	var filter repo.Filter
+	var exclude patternLists
+	var opt rewrite.Options
 	c := a.command(&cobra.Command{
 		Use:   "rewrite [flags] [SNAPSHOT...]",
 		Short: "Exclude files from existing snapshots",
@@ -48,35 +36,40 @@ it again to finish it.`,
   tidemark rewrite --forget --exclude /home/ann/.cache 4f3a90b1 9c1d22aa`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.snapshotArgs(-1),
-	}, func(ctx context.Context, args []string) error { return a.rewrite(ctx, f, args) }, options.GroupPolicy,
-		options.GroupCompression)
-	f.register(c.Flags())
+	}, func(ctx context.Context, args []string) error {
+		set, err := exclude.compile("exclude", a.Env)
+		switch {
+		case err != nil:
+			return err
+		case set == nil:
+			return usagef("%w: give --exclude or another pattern", rewrite.ErrNoChange)
+		}
+		return a.rewrite(ctx, filter, set, opt, args)
+	}, options.GroupPolicy, options.GroupCompression)
+	filterFlags(c.Flags(), &filter)
+	exclude.register(c.Flags(), "exclude", "leave out objects that match the pattern")
+	c.Flags().BoolVar(&opt.Forget, "forget", false, "remove the originals after the new snapshots were read back")
+	c.Flags().BoolVarP(&opt.DryRun, "dry-run", "n", false, "change nothing, only report what would be left out")
 	return c
 }
 
-func (a *app) rewrite(ctx context.Context, f *rewriteFlags, args []string) error {
-	set, err := f.exclude.compile("exclude", a.Env)
-	if err != nil {
-		return err
-	}
-	if set == nil {
-		return usagef("%w: give --exclude or another pattern", rewrite.ErrNoChange)
-	}
+func (a *app) rewrite(ctx context.Context, filter repo.Filter, set *rules.Set, opt rewrite.Options,
+	args []string) error {
 	return a.withRepository(ctx, func(r *repo.Repository) error {
-		chosen, unread, err := a.chosen(ctx, r, args, f.filter)
+		chosen, unread, err := a.chosen(ctx, r, args, filter)
 		if err != nil {
 			return err
 		}
 		what := rewrite.Exclusion{Rules: set, Each: func(e rewrite.Excluded) error {
 			return a.print.Print(output.LeftOut(&e))
 		}}
-		res, err := rewrite.Exclude(ctx, r, chosen, what,
-			rewrite.Options{DryRun: f.dryRun, Forget: f.forget, Session: a.brieflyWriting()})
+		opt.Session = a.brieflyWriting()
+		res, err := rewrite.Exclude(ctx, r, chosen, what, opt)
 		if err != nil {
 			return err
 		}
 		err = a.print.Print(&output.Rewritten{Verb: output.Rewrite, List: res.Changed, Snapshots: res.Snapshots,
-			Empty: len(res.Empty), DryRun: f.dryRun, Forgotten: f.forget && !f.dryRun})
+			Empty: len(res.Empty), DryRun: opt.DryRun, Forgotten: opt.Forget && !opt.DryRun})
 		for _, id := range res.Empty {
 			err = errors.Join(err, fmt.Errorf("snapshot %s: %w", id.Short(), rewrite.ErrEmpty))
 		}

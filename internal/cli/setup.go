@@ -453,16 +453,11 @@ func (s *setupRun) checkResult() error {
 	if _, _, err := spec.Rules(os.ReadFile, s.Env); err != nil {
 		return &usageError{err}
 	}
-	return s.checkJob(f)
-}
-
-// checkJob refuses wrong options of the service. Without a schedule there is no job.
-func (s *setupRun) checkJob(f *optionfile.File) error {
 	jobs, err := job.Load(f.Path, f.New, s.Env, os.ReadFile)
 	if err != nil {
 		return &usageError{err}
 	}
-	s.result.Scheduled = len(jobs) > 0
+	s.result.Scheduled = len(jobs) > 0 // without a schedule there is no job
 	return nil
 }
 

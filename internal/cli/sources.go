@@ -187,7 +187,7 @@ func linkedSource(path string) error {
 func (a *app) domain() (*options.Spec, []string, error) {
 	spec := a.spec
 	if a.allLocal {
-		spec = spec.WithAllLocal()
+		spec = spec.WithDefault("domain", options.AllLocal) // as IBM's client has it
 	}
 	if len(spec.Domain()) == 0 {
 		return spec, nil, nil

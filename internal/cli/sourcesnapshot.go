@@ -71,7 +71,12 @@ func (a *app) freeze(ctx context.Context, f *backupFlags, job *backup.Job) (end 
 	}
 	job.Source.Frozen = backup.NewFrozen(s.Since)
 	for _, source := range job.Label.Sources {
-		noteMounts(job.Source.Frozen, source, mounts)
+		real := scope.Resolve(source) // that of a mount has no links
+		for i := range mounts {
+			if rest, below := strings.CutPrefix(mounts[i].Path, strings.TrimSuffix(real, "/")+"/"); below && rest != "" {
+				job.Source.Frozen.Mount(filepath.Join(source, rest))
+			}
+		}
 	}
 	job.Source.Root.ReadFrom(s.Place)
 	return end, nil
@@ -109,14 +114,4 @@ func (a *app) snapshotMaker(kind string) (sourcesnap.Maker, error) {
 		}
 	}
 	return c, nil
-}
-
-// noteMounts notes what is mounted below a source. The path of the source may have links, that of a mount has none.
-func noteMounts(f *backup.Frozen, source string, mounts []localfs.Mount) {
-	real := scope.Resolve(source)
-	for i := range mounts {
-		if rest, below := strings.CutPrefix(mounts[i].Path, strings.TrimSuffix(real, "/")+"/"); below && rest != "" {
-			f.Mount(filepath.Join(source, rest))
-		}
-	}
 }

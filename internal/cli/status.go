@@ -68,14 +68,9 @@ with --json every second.`,
 // all machines with snapshots in it are shown.
 func (a *app) showStatus(ctx context.Context, name string, machines bool) error {
 	unknown := func(err error) error { return &programError{output.VerdictCode(output.Unknown), err} }
-	s, err := a.status(ctx, name)
+	s, err := a.status(ctx, name, machines)
 	if err != nil {
 		return unknown(err)
-	}
-	if machines {
-		if err := a.addMachines(ctx, s); err != nil {
-			return unknown(err)
-		}
 	}
 	if f := a.screen(); f != nil {
 		s.Width, _ = show.TerminalSize(f)()
@@ -93,20 +88,18 @@ func (a *app) showStatus(ctx context.Context, name string, machines bool) error 
 }
 
 // addMachines adds the machines with snapshots in the repository.
-func (a *app) addMachines(ctx context.Context, s *output.Status) error {
+func (a *app) addMachines(ctx context.Context, o *event.Overview) error {
 	return a.withRepository(ctx, func(r *repo.Repository) error {
 		listed, err := r.Snapshots(ctx)
 		if err != nil {
 			return err
 		}
-		limit := a.spec.Notify().AlertAfter
-		s.Machines = machines(listed, limit, s.Now)
+		o.Machines = machines(listed, a.spec.Notify().AlertAfter, time.Now())
 		for i := range listed {
 			if listed[i].Snapshot == nil {
-				s.Problems = append(s.Problems, fmt.Sprintf("snapshot %s: %v", listed[i].ID.Short(), listed[i].Err))
+				o.Problems = append(o.Problems, fmt.Sprintf("snapshot %s: %v", listed[i].ID.Short(), listed[i].Err))
 			}
 		}
-		s.Verdict = output.Verdict(&s.Overview, &s.Proven, limit, s.Now)
 		return nil
 	})
 }
@@ -145,8 +138,8 @@ func madeAt(l *repo.Listed) time.Time {
 	return made
 }
 
-// status asks the service and the running jobs.
-func (a *app) status(ctx context.Context, name string) (*output.Status, error) {
+// status asks the service and the running jobs, and with machines the repository.
+func (a *app) status(ctx context.Context, name string, machines bool) (*output.Status, error) {
 	o := event.Overview{State: event.ServiceAbsent}
 	var proven proofs.Summary
 	state, err := a.serviceDir()
@@ -181,6 +174,11 @@ func (a *app) status(ctx context.Context, name string) (*output.Status, error) {
 	if o.Service == nil && len(o.Defined) == 0 {
 		proven = a.lastBackup(&o)
 	}
+	if machines {
+		if err := a.addMachines(ctx, &o); err != nil {
+			return nil, err
+		}
+	}
 	return output.NewStatus(o, proven, a.spec.Notify().AlertAfter, time.Now()), nil
 }
 
@@ -200,10 +198,7 @@ func only(o *event.Overview, name string) error {
 	if name == "" {
 		return nil
 	}
-	jobs := &o.Defined
-	if o.Service != nil {
-		jobs = &o.Service.Jobs
-	}
+	jobs := o.DefinedJobs()
 	var names []string
 	for _, j := range *jobs {
 		if strings.EqualFold(j.Name, name) {
@@ -270,17 +265,14 @@ func (a *app) watchStatus(ctx context.Context, name string) error {
 	if a.spec.Output().JSON {
 		every, write = watchEvery, func(s *output.Status) error { return a.print.Print(s) }
 	}
-	var resized <-chan os.Signal
-	if f := a.screen(); f != nil {
+	screen := a.screen()
+	if screen != nil {
 		every = watchEvery
-		size := show.TerminalSize(f)
+		size := show.TerminalSize(screen)
 		noColor, _ := a.Env("NO_COLOR")
-		frame := show.NewPrinter(f, size, noColor == "")
+		frame := show.NewPrinter(screen, size, noColor == "")
 		defer a.keys(stop)()
 		defer frame.Clear()
-		var forget func()
-		resized, forget = show.Resized()
-		defer forget()
 		write = func(s *output.Status) error {
 			s.Width, _ = size()
 			s.Width-- // the last column makes some terminals wrap
@@ -289,8 +281,8 @@ func (a *app) watchStatus(ctx context.Context, name string) error {
 		}
 	}
 	var failed error
-	show.Watch(ctx, every, resized, func() {
-		s, err := a.status(ctx, name)
+	step := func() {
+		s, err := a.status(ctx, name, false)
 		if ctx.Err() != nil {
 			return
 		}
@@ -302,7 +294,9 @@ func (a *app) watchStatus(ctx context.Context, name string) error {
 			failed = err
 			stop()
 		}
-	})
+	}
+	step()
+	show.Repeat(ctx, every, screen != nil, step)
 	return failed
 }
 

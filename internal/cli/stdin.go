@@ -58,27 +58,20 @@ func (a *app) fromStdin(ctx context.Context, f *backupFlags, args []string, job 
 // abortable returns a reader of r whose reads end with ctx, even if r blocks forever, as a terminal or a pipe without a
 // writer does. It starts reading at the first Read.
 func abortable(ctx context.Context, r io.Reader) io.Reader {
-	return &lazyPipe{ctx: ctx, from: r}
-}
-
-type lazyPipe struct {
-	ctx  context.Context // a reader has no other way to get it
-	from io.Reader
-	pipe *io.PipeReader
-}
-
-func (l *lazyPipe) Read(p []byte) (int, error) {
-	if l.pipe == nil {
+	return lazyPipe(sync.OnceValue(func() *io.PipeReader {
 		in, out := io.Pipe()
-		l.pipe = in
-		context.AfterFunc(l.ctx, func() { in.CloseWithError(context.Cause(l.ctx)) })
+		context.AfterFunc(ctx, func() { in.CloseWithError(context.Cause(ctx)) })
 		go func() {
-			_, err := io.CopyBuffer(out, l.from, make([]byte, 1<<20))
+			_, err := io.CopyBuffer(out, r, make([]byte, 1<<20))
 			out.CloseWithError(err)
 		}()
-	}
-	return l.pipe.Read(p)
+		return in
+	}))
 }
+
+type lazyPipe func() *io.PipeReader
+
+func (l lazyPipe) Read(p []byte) (int, error) { return l().Read(p) }
 
 // commandOutput is the output of a command. The first read starts it, when the repository is known to be open.
 type commandOutput struct {
@@ -86,41 +79,28 @@ type commandOutput struct {
 	out    io.Reader
 	launch func(start func() error) error
 
-	mu      sync.Mutex // guards what follows, and the start: wait may come in the middle of it
-	started bool
-	failed  error
+	begin  sync.Once // starts the command, or prevents that: wait may come in the middle of it
+	failed error     // nil after begin: it was started
 }
 
 func (c *commandOutput) Read(p []byte) (int, error) {
-	if err := c.start(); err != nil {
-		return 0, err
-	}
-	return c.out.Read(p)
-}
-
-func (c *commandOutput) start() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.started {
-		c.started = true
+	c.begin.Do(func() {
 		if err := c.launch(c.cmd.Start); err != nil {
 			c.failed = fmt.Errorf("run %s: %w", c.cmd.Args[0], err)
 		}
+	})
+	if c.failed != nil {
+		return 0, c.failed
 	}
-	return c.failed
+	return c.out.Read(p)
 }
 
 // wait waits for the end of the command, and returns why it failed: a snapshot of its output would look complete. A
 // command that has not been started by then is not started any more.
 func (c *commandOutput) wait() error {
-	c.mu.Lock()
-	runs := c.started && c.failed == nil
-	if !c.started {
-		c.started, c.failed = true, os.ErrClosed
-	}
-	c.mu.Unlock()
-	if !runs {
-		return nil
+	c.begin.Do(func() { c.failed = os.ErrClosed })
+	if c.failed != nil {
+		return nil //nolint:nilerr // reads return it
 	}
 	if err := c.cmd.Wait(); err != nil {
 		return fmt.Errorf("run %s: %w; no snapshot was saved", c.cmd.Args[0], err)

@@ -14,23 +14,8 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/rewrite"
 )
 
-type tagFlags struct {
-	filter repo.Filter
-	change rewrite.TagChange
-	dryRun bool
-}
-
-func (f *tagFlags) register(flags *pflag.FlagSet) {
-	filterFlags(flags, &f.filter)
-	flags.Var(tagList(&f.change.Set), "set", "replace all tags by these; '' removes all; repeatable, or a list a,b")
-	flags.Var(tagList(&f.change.Add), "add", "add a tag; repeatable, or a list a,b")
-	flags.Var(tagList(&f.change.Remove), "remove", "remove a tag; repeatable, or a list a,b")
-	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "change nothing, only report what would be done")
-}
-
-// check returns the change that the flags describe.
-func (f *tagFlags) check(flags *pflag.FlagSet) (rewrite.TagChange, error) {
-	c := f.change
+// checkTags returns the change that the flags describe.
+func checkTags(c rewrite.TagChange, flags *pflag.FlagSet) (rewrite.TagChange, error) {
 	c.Replace = flags.Changed("set")
 	if c.Replace && (flags.Changed("add") || flags.Changed("remove")) {
 		return c, usagef("--set replaces all tags: give it without --add and --remove")
@@ -48,7 +33,9 @@ func (f *tagFlags) check(flags *pflag.FlagSet) (rewrite.TagChange, error) {
 }
 
 func (a *app) tagCommand() *cobra.Command {
-	f := &tagFlags{}
+	var filter repo.Filter
+	var given rewrite.TagChange
+	var dry bool
 	var c *cobra.Command
 	c = a.command(&cobra.Command{
 		Use:   "tag [flags] [SNAPSHOT...]",
@@ -64,23 +51,27 @@ start it again to finish it.`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.snapshotArgs(-1),
 	}, func(ctx context.Context, args []string) error {
-		change, err := f.check(c.Flags())
+		change, err := checkTags(given, c.Flags())
 		if err != nil {
 			return err
 		}
 		return a.withRepository(ctx, func(r *repo.Repository) error {
-			chosen, unread, err := a.chosen(ctx, r, args, f.filter)
+			chosen, unread, err := a.chosen(ctx, r, args, filter)
 			if err != nil {
 				return err
 			}
-			changed, err := rewrite.Tags(ctx, r, chosen, change, rewrite.Options{DryRun: f.dryRun, Session: a.brieflyWriting()})
+			changed, err := rewrite.Tags(ctx, r, chosen, change, rewrite.Options{DryRun: dry, Session: a.brieflyWriting()})
 			if err != nil {
 				return err
 			}
-			return errors.Join(a.print.Print(&output.Rewritten{Verb: output.Tag, List: changed, DryRun: f.dryRun,
-				Forgotten: !f.dryRun}), unread)
+			return errors.Join(a.print.Print(&output.Rewritten{Verb: output.Tag, List: changed, DryRun: dry,
+				Forgotten: !dry}), unread)
 		})
 	}, options.GroupPolicy)
-	f.register(c.Flags())
+	filterFlags(c.Flags(), &filter)
+	c.Flags().Var(tagList(&given.Set), "set", "replace all tags by these; '' removes all; repeatable, or a list a,b")
+	c.Flags().Var(tagList(&given.Add), "add", "add a tag; repeatable, or a list a,b")
+	c.Flags().Var(tagList(&given.Remove), "remove", "remove a tag; repeatable, or a list a,b")
+	c.Flags().BoolVarP(&dry, "dry-run", "n", false, "change nothing, only report what would be done")
 	return c
 }

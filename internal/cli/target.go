@@ -54,17 +54,12 @@ Exit code 0: safe. 3: degraded, but a repository can be kept there. 1: not suita
 	return c
 }
 
-// targetAt reads the location to check.
-func targetAt(text string) (location.Location, error) {
+func (a *app) checkTarget(ctx context.Context, text string, speed bool) error {
 	if text == "" {
-		return location.Location{}, usagef("name a folder, a share or a bucket: tidemark target check " +
+		return usagef("name a folder, a share or a bucket: tidemark target check " +
 			"PATH|smb://user@host/share/path|s3://host/bucket/prefix|sftp://user@host/path")
 	}
-	return place.Parse(text)
-}
-
-func (a *app) checkTarget(ctx context.Context, text string, speed bool) error {
-	at, err := targetAt(text)
+	at, err := place.Parse(text)
 	if err != nil {
 		return err
 	}
@@ -155,11 +150,10 @@ func (a *app) prepareTarget(ctx context.Context, f *backupFlags, id string) erro
 // problems. It never fails: a real problem shows when packs are written.
 func (a *app) probeNewTarget(ctx context.Context, id string) {
 	at, err := a.place.Location()
-	cache := a.spec.Cache()
-	if err != nil || at.OnServer() || !cache.Enabled || cache.Dir == "" {
+	if err != nil || at.OnServer() || !a.caches() {
 		return // not mounted, or nothing remembers the last probe
 	}
-	report, err := target.ProbeOnce(ctx, at.Folder, filepath.Join(cache.Dir, id), a.governor.Gate(nil, at.Folder),
+	report, err := target.ProbeOnce(ctx, at.Folder, filepath.Join(a.spec.Cache().Dir, id), a.governor.Gate(nil, at.Folder),
 		a.devices)
 	if err != nil && ctx.Err() == nil {
 		a.print.Note("the target could not be tested: " + err.Error())

@@ -43,15 +43,6 @@ func (a *app) tierShowCommand() *cobra.Command {
 	}))
 }
 
-// parseJobPolicy parses the name of a policy that a job can have.
-func parseJobPolicy(word string) (iopolicy.Policy, error) {
-	p, err := iopolicy.ParsePolicy(word)
-	if err != nil || !slices.Contains(options.PolicyNames(), p.String()) {
-		return p, usagef("policy %q: choose %s", word, strings.Join(options.PolicyNames(), ", "))
-	}
-	return p, nil
-}
-
 func (a *app) tierSetCommand() *cobra.Command {
 	var process int
 	var all bool
@@ -128,9 +119,9 @@ func changeOf(args []string, term time.Duration, impact *float64) (change, error
 			return j.SetMaxImpact(ctx, *impact)
 		}, nil
 	}
-	p, err := parseJobPolicy(args[0])
-	if err != nil {
-		return nil, err
+	p, err := iopolicy.ParsePolicy(args[0])
+	if err != nil || !slices.Contains(options.PolicyNames(), p.String()) {
+		return nil, usagef("policy %q: choose %s", args[0], strings.Join(options.PolicyNames(), ", "))
 	}
 	return func(ctx context.Context, j control.Running) (event.PolicyChange, error) {
 		c, err := j.SetPolicy(ctx, p, term)

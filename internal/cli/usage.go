@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -22,7 +21,8 @@ func unknownCommand(c *cobra.Command, args []string) error {
 	if err := checkLocalArguments(c, args[:1]); err != nil {
 		return &usageError{err}
 	}
-	if theirs := foreignCommand(c, args); theirs != "" {
+	path := commandWords(c)
+	if theirs := elsewhere.Command(slices.Concat(path, args), len(path)+1); theirs != "" {
 		return usagef("unknown command %s", theirs)
 	}
 	c.SuggestionsMinimumDistance = 2
@@ -79,18 +79,12 @@ func argumentNames(use string) (names []string) {
 	return names
 }
 
-// checkEmpty refuses an empty argument, unless the arguments may belong to another program or the command has a message
-// of its own.
-func checkEmpty(c *cobra.Command, args []string) error {
-	if i := slices.Index(args, ""); i >= 0 && c.Annotations[takesAddress] == "" {
-		return fmt.Errorf("argument %d is empty", i+1)
-	}
-	return nil
-}
-
 // argumentError returns the usage error for arguments that check refuses, nil for others.
 func argumentError(c *cobra.Command, check cobra.PositionalArgs, args []string) error {
-	err := cmp.Or(check(c, args), checkEmpty(c, args))
+	err := check(c, args)
+	if i := slices.Index(args, ""); err == nil && i >= 0 && c.Annotations[takesAddress] == "" {
+		err = fmt.Errorf("argument %d is empty", i+1)
+	}
 	archive := slices.ContainsFunc(args, func(arg string) bool { return strings.Contains(arg, "::") })
 	if archive || err != nil && (len(args) > 1 || slices.ContainsFunc(args, elsewhere.IsPath)) {
 		if theirs := elsewhere.Arguments(slices.Concat(commandWords(c), args)); theirs != "" {

@@ -41,9 +41,7 @@ func Serve(ctx context.Context, dir string, job *Job) (stop func(), err error) {
 
 func serve(ctx context.Context, dir string, job *Job, l limits) (func(), error) {
 	unique := make([]byte, 4)
-	if _, err := rand.Read(unique); err != nil {
-		return nil, fmt.Errorf("find a name for the control socket: %w", err)
-	}
+	_, _ = rand.Read(unique) // never fails
 	name := prefix + strconv.Itoa(os.Getpid()) + "-" + hex.EncodeToString(unique)
 	start := time.Now()
 	end, err := serveAt(ctx, dir, name, func(q request) any { return job.answer(q, start) }, l)

@@ -28,9 +28,7 @@ type transfer struct {
 func (c *copier) transfer(s *repo.Session, step *report.Step) (*transfer, error) {
 	t := &transfer{c: c, s: s, step: step, hasher: c.to.Keys().Hasher()}
 	t.content = tree.NewContentBuilder(t.emit)
-	if err := t.window.open(t); err != nil {
-		return nil, err
-	}
+	t.window.open(t)
 	if c.res.SameKey {
 		return t, nil
 	}

@@ -49,19 +49,14 @@ type piece struct {
 	made *format.ID // its entry in the result
 }
 
-func (w *window) open(t *transfer) error {
+func (w *window) open(t *transfer) {
 	w.t = t
 	n := t.c.opt.Parallel
-	readers, err := t.c.from.NewFrameReaders(n, n)
-	if err != nil {
-		return err
-	}
 	w.workers = make(chan *worker, n)
-	for _, r := range readers {
+	for _, r := range t.c.from.NewFrameReaders(n, n) {
 		w.workers <- &worker{reader: r, from: t.c.from.Keys().Hasher(), to: t.c.to.Keys().Hasher(),
 			writer: t.s.Writer(pack.Data)}
 	}
-	return nil
 }
 
 // want adds a chunk.

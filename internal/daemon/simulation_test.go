@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -178,7 +179,10 @@ func (m *simulation) disturb() (next time.Duration) {
 	case 7:
 		m.power = machinestate.Power{OnBattery: r.IntN(2) == 0}
 		m.loadErr = []error{nil, errors.New("a mistake")}[r.IntN(2)]
-		poke(m.reloads)
+		select {
+		case m.reloads <- syscall.SIGHUP:
+		default: // one is under way
+		}
 	}
 	m.trace("away %t, power %v, load error %v, killed after %d calls", m.away, m.power, m.loadErr, m.calls)
 	return time.Duration(r.IntN(3600)) * time.Second

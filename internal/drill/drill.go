@@ -213,7 +213,7 @@ type failures map[string]bool
 func newFailures(l *report.Ledger) failures {
 	f := failures{}
 	l.OnIssue(func(i report.Issue) {
-		if i.Severity == report.Failure {
+		if !i.Remark {
 			f[i.Path] = true
 		}
 	})

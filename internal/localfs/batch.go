@@ -63,10 +63,8 @@ func (b *Batch) Close() error {
 	return nil
 }
 
-// Open is Dir.OpenFile for a file that Done closes. known may be zero. The file may be presumed to be the known one;
-// then it may only be read by ReadWhole, queried by Facts, confirmed and closed.
+// Open is Dir.OpenFile for a file that Done closes. known may be zero.
 func (b *Batch) Open(d *Dir, name string, known Known) (*File, error) {
-	known.Times = known.Times && b.ring != nil
 	var f *File
 	if n := len(b.spare); n > 0 {
 		f, b.spare = b.spare[n-1], b.spare[:n-1]
@@ -186,10 +184,6 @@ func (b *Batch) prepare(files []BatchFile, bound int) []BatchFile {
 // returns all errors.
 func (w *BatchFile) finish(r *ring.Read, room []byte) {
 	if r.Err != nil {
-		if w.Err = w.File.Confirm(); w.Err != nil { // the error may come from another object
-			w.N = 0
-			return
-		}
 		w.File.noteRefused(r.Err)
 		w.N, w.Err = w.File.ReadWhole(w.buffer(room), w.Size)
 		return
@@ -201,9 +195,6 @@ func (w *BatchFile) finish(r *ring.Read, room []byte) {
 // size shows that the file has grown. It needs one system call if the file has the expected size and the gate does not
 // limit it.
 func (f *File) ReadWhole(p []byte, size uint64) (int, error) {
-	if err := f.Confirm(); err != nil {
-		return 0, err
-	}
 	p = p[:size+1]
 	grant, err := f.ioctx.begin(iopolicy.Read, len(p))
 	if err != nil {
@@ -243,4 +234,27 @@ func (f *File) readRest(p []byte, n int) (int, error) {
 		f.DropCache(0, int64(n))
 	}
 	return n, nil
+}
+
+// Facts calls File.Facts for all files that ReadWhole has read. Several calls form one operation of the gate as long as
+// they are answered from memory.
+func (b *Batch) Facts(files []BatchFile) {
+	b.facts.Most = MaxStatBatch
+	for len(files) > 0 {
+		ioctx := &files[0].File.ioctx
+		grant, err := ioctx.begin(iopolicy.Metadata, 0)
+		if err != nil {
+			files[0].FactsErr = err
+			files = files[1:]
+			continue
+		}
+		n := b.facts.Calls(grant, len(files))
+		for i := range files[:n] {
+			if w := &files[i]; w.Err == nil {
+				w.Facts, w.FactsErr = w.File.facts()
+			}
+		}
+		b.facts.End(grant, n)
+		files = files[n:]
+	}
 }

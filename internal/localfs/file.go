@@ -17,7 +17,6 @@ type File struct {
 	content
 	pos      int64
 	opened   Stat
-	presumed bool // opened holds what was known; there was no fstat
 	host     *host
 	cache    cacheMark
 	dirty    bool
@@ -56,7 +55,7 @@ func (d *Dir) openInto(f *File, name string, known Known) error {
 	}
 	*f = File{content: content{fd: -1, ioctx: d.ioctx}, host: d.host}
 	if d.MaxIO() > 0 {
-		if f.fd, f.presumed = d.openCached(name, known, &f.opened); f.fd >= 0 {
+		if f.fd = d.openCached(name, known, &f.opened); f.fd >= 0 {
 			return nil
 		}
 	}
@@ -64,11 +63,11 @@ func (d *Dir) openInto(f *File, name string, known Known) error {
 	if err != nil {
 		return wrap("open", name, err)
 	}
-	fd, presumed, err := d.openKnown(name, known, &f.opened)
+	fd, err := d.openKnown(name, known, &f.opened)
 	grant.End(0)
 	switch {
 	case err == nil:
-		f.fd, f.presumed = fd, presumed
+		f.fd = fd
 		return nil
 	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENXIO), errors.Is(err, unix.ENODEV),
 		errors.Is(err, unix.EOPNOTSUPP):
@@ -90,7 +89,7 @@ func fstatRegular(fd int, st *Stat) error {
 	return nil
 }
 
-// Opened returns the status at the time of opening. For a presumed file it is what was known.
+// Opened returns the status at the time of opening.
 func (f *File) Opened() *Stat { return &f.opened }
 
 // MaxIO returns how many bytes the gate admits at once at present; 0: no limit.

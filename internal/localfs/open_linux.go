@@ -151,28 +151,14 @@ func requireRegular(fd int, err error, st *Stat) (int, error) {
 // openKnown is openRegular for a file that the scan has seen. Where openRegular would pin the entry, it opens the name
 // in a copy of the mount without devices, by one call instead of three. There the name may lead to another object. Only
 // the known file is accepted; for everything else, including errors, openRegular decides.
-//
-// If enough is known to detect a change by the status after reading, the status before reading is omitted. Then the
-// file is presumed, and st is what was known.
-func (d *Dir) openKnown(name string, known Known, st *Stat) (fd int, presumed bool, err error) {
-	presumed = known.Times && d.host.noUncached.Load() != 1+known.Dev
+func (d *Dir) openKnown(name string, known Known, st *Stat) (int, error) {
 	if known.Ino == 0 || !d.mayHoldDevices() {
-		if presumed && known.Ino != 0 {
-			if fd, err = d.openRead(name, openUnknown); err == nil {
-				*st = known.stat()
-				return fd, true, nil
-			}
-		}
-		fd, err = d.openRegular(name, st)
-		return fd, false, err
+		return d.openRegular(name, st)
 	}
-	if fd, err = d.noDev.openFile(&d.host.noDev, d.fd, name, 0); err == nil && presumed {
-		*st = known.stat()
-		return fd, true, nil
-	}
+	fd, err := d.noDev.openFile(&d.host.noDev, d.fd, name, 0)
 	if fd, err = requireRegular(fd, err, st); err == nil {
 		if st.Dev == known.Dev && st.Ino == known.Ino {
-			return fd, false, nil
+			return fd, nil
 		}
 		_ = unix.Close(fd)
 	}
@@ -180,7 +166,7 @@ func (d *Dir) openKnown(name string, known Known, st *Stat) (fd int, presumed bo
 	if err != nil && ordinary == nil && !errors.Is(err, errNoCopy) {
 		d.noDev.avoid() // for instance, a security module rejects such mounts
 	}
-	return fd, false, ordinary
+	return fd, ordinary
 }
 
 // Values of Dir.devices.

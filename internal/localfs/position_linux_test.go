@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
@@ -209,39 +208,6 @@ func TestSortPassesTheGate(t *testing.T) {
 	b.SortByPosition(files)
 	require.Equal(t, upTo(60), indices(files))
 	require.Equal(t, before, gate.Stats().Operations)
-}
-
-// An object that replaced a file proves nothing about the file system.
-func TestSortByPositionBelievesNoImpostor(t *testing.T) {
-	d, path := openTemp(t)
-	b := presuming(t, d, path)
-	names := []string{"fifo", "file"}
-	known := map[string]Known{}
-	for _, name := range names {
-		write(t, filepath.Join(path, name), "content")
-		known[name] = knownOf(t, d, name)
-	}
-	require.NoError(t, os.Remove(filepath.Join(path, "fifo")))
-	require.NoError(t, unix.Mkfifo(filepath.Join(path, "fifo"), 0o600))
-	d.Expect(2)
-	var files []BatchFile
-	for i, name := range names {
-		f, err := b.Open(d, name, known[name])
-		require.NoError(t, err)
-		defer b.Done(f)
-		if !f.Presumed() {
-			t.Skip("nothing is presumed here")
-		}
-		files = append(files, BatchFile{File: f, Index: i, Size: 7, At: i * 8})
-	}
-	b.SortByPosition(files)
-	require.True(t, files[0].File.hasPositions())
-	b.ReadWhole(make([]byte, 16), files)
-	for _, w := range files {
-		if w.Index == 0 {
-			require.ErrorIs(t, w.Err, ErrReplaced)
-		}
-	}
 }
 
 func TestPlace(t *testing.T) {

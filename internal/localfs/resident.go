@@ -17,7 +17,7 @@ func (d *Dir) Resident(name string, known Known) bool {
 		return false
 	}
 	f := File{content: content{fd: -1}, host: d.host}
-	if f.fd, _ = d.openCached(name, known, &f.opened); f.fd < 0 {
+	if f.fd = d.openCached(name, known, &f.opened); f.fd < 0 {
 		return false
 	}
 	defer unix.Close(f.fd)

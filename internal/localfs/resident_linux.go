@@ -12,9 +12,9 @@ const resolveCached = 0x20
 // openCached is openKnown for a file whose name is in the kernel's cache of names: then its inode is in memory too. It
 // returns -1 if it is not, and on any error. The file system must be one whose reads do not block: others may query a
 // server or a program to open a file.
-func (d *Dir) openCached(name string, known Known, st *Stat) (fd int, presumed bool) {
+func (d *Dir) openCached(name string, known Known, st *Stat) (fd int) {
 	if known.Ino == 0 || d.host.nonBlocking.Load() != 1+known.Dev {
-		return -1, false
+		return -1
 	}
 	var err error
 	if d.mayHoldDevices() {
@@ -27,17 +27,13 @@ func (d *Dir) openCached(name string, known Known, st *Stat) (fd int, presumed b
 		fd, err = openat2(d.fd, name, flags, resolveCached)
 	}
 	if err != nil {
-		return -1, false
-	}
-	if known.Times && d.host.noUncached.Load() != 1+known.Dev {
-		*st = known.stat()
-		return fd, true
+		return -1
 	}
 	if fstat(fd, st) != nil || st.Type != tree.File || st.Dev != known.Dev || st.Ino != known.Ino {
 		_ = unix.Close(fd)
-		return -1, false
+		return -1
 	}
-	return fd, false
+	return fd
 }
 
 // readCached fills p from off and reports whether cached pages sufficed. p is not empty.

@@ -65,10 +65,7 @@ func (d *Dir) openRegular(name string, st *Stat) (int, error) {
 }
 
 // openKnown is openRegular: macOS has no cheaper way.
-func (d *Dir) openKnown(name string, _ Known, st *Stat) (int, bool, error) {
-	fd, err := d.openRegular(name, st)
-	return fd, false, err
-}
+func (d *Dir) openKnown(name string, _ Known, st *Stat) (int, error) { return d.openRegular(name, st) }
 
 func (d *Dir) lstat(name string, st *Stat) error { return d.object(name).stat(st) }
 

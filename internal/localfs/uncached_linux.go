@@ -9,11 +9,9 @@ import (
 )
 
 // uncached returns the flags for a read that uses cached pages and leaves no new ones (Linux 6.14). It is for whole
-// files, since pages are dropped even if only a part of them was read, and for presumed ones: only files of file
-// systems support it, so nothing is consumed from a fifo that took the name. 0: not supported; use NoteCache and
-// DropCache.
+// files, since pages are dropped even if only a part of them was read. 0: not supported; use NoteCache and DropCache.
 func (f *File) uncached(whole bool) uint32 {
-	if !f.presumed && (!whole || f.host.noUncached.Load() == 1+f.opened.Dev) {
+	if !whole || f.host.noUncached.Load() == 1+f.opened.Dev {
 		return 0
 	}
 	return unix.RWF_DONTCACHE
@@ -47,7 +45,7 @@ func (f *File) canWait() bool {
 	if f.host.nonBlocking.Load() == dev {
 		return true
 	}
-	if f.host.blocking.Load() == dev || f.opened.Size == 0 || f.Confirm() != nil {
+	if f.host.blocking.Load() == dev || f.opened.Size == 0 {
 		return false
 	}
 	grant, err := f.ioctx.begin(iopolicy.Read, 1)

@@ -88,23 +88,3 @@ func TestPagesAreReproducible(t *testing.T) {
 }
 
 // TestMarkdownListsSharedFlagsOnce: the page of the root has the flags of all commands, and the others refer to it.
-func TestMarkdownListsSharedFlagsOnce(t *testing.T) {
-	root, dir := commands(), t.TempDir()
-	root.PersistentFlags().Bool("shared", false, "of all commands")
-	key, _, err := root.Find([]string{"key"})
-	require.NoError(t, err)
-	key.Flags().Bool("own", false, "of this one")
-	require.NoError(t, WriteMarkdown(root, dir))
-	page := func(name string) string {
-		text, err := os.ReadFile(filepath.Join(dir, name))
-		require.NoError(t, err)
-		return string(text)
-	}
-	require.Contains(t, page("tidemark.md"), "--shared")
-	for _, name := range []string{"tidemark_key.md", "tidemark_key_add.md"} {
-		require.NotContains(t, page(name), "--shared")
-		require.Contains(t, page(name), "\n\n[Options of all commands](tidemark.md#options)\n\n### SEE ALSO\n")
-	}
-	require.Contains(t, page("tidemark_key.md"), "--own")
-	require.NoFileExists(t, filepath.Join(dir, "tidemark_secret.md"))
-}

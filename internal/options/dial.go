@@ -13,31 +13,6 @@ type Workers struct {
 	Uploads     int // packs stored concurrently
 }
 
-// dialRow is one row of IBM's table of RESOURCEUTILIZATION.
-type dialRow struct {
-	ibmSessions int // with the server
-	producers   int // compare the source with the stored state
-	consumers   int // move data
-}
-
-// dialRows is IBM's table, by value. Row 0, IBM's default, is only for the documents. At 1 a single session does the
-// work of both. Rows 0, 1, 5 and 10 are in IBM's documentation; the others are not.
-func dialRows() [11]dialRow {
-	return [11]dialRow{
-		{2, 1, 1},
-		{1, 1, 0},
-		{2, 1, 1},
-		{3, 1, 2},
-		{3, 1, 2},
-		{4, 2, 2},
-		{4, 2, 2},
-		{5, 2, 3},
-		{6, 2, 4},
-		{7, 3, 4},
-		{8, 4, 4},
-	}
-}
-
 // Media are the media that a backup reads and writes. The zero value means unknown, or a job without files.
 type Media struct {
 	Source device.Medium // the slowest of the sources
@@ -53,13 +28,13 @@ type Media struct {
 func WorkersFor(value, cpu int, media Media) Workers {
 	cpu = max(cpu, 1)
 	value = min(max(value, 0), 10)
-	row := dialRows()[value]
 	if value == 0 {
 		return auto(cpu, media)
 	}
-	consumers := max(row.consumers, 1)
+	producers := [...]int{1: 1, 1, 1, 1, 2, 2, 2, 2, 3, 4}[value]
+	consumers := [...]int{1: 1, 1, 2, 2, 2, 2, 3, 4, 4, 4}[value] // at 1, IBM has a single session
 	return Workers{
-		Scanners:    row.producers,
+		Scanners:    producers,
 		Readers:     consumers,
 		Compressors: min(consumers, cpu),
 		Uploads:     consumers,

@@ -13,8 +13,8 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/rules"
 )
 
-// allLocal stands for all file systems of this machine, as in IBM's client.
-const allLocal = "ALL-LOCAL"
+// AllLocal is the word of DOMAIN for all file systems of this machine, as in IBM's client.
+const AllLocal = "ALL-LOCAL"
 
 // Domain returns the words of DOMAIN: paths, ALL-LOCAL, and either with a "-" before it to leave it out.
 func (s *Spec) Domain() (words []string) {
@@ -28,37 +28,25 @@ func (s *Spec) Domain() (words []string) {
 func (s *Spec) FoundBy() []string {
 	words := s.Domain()
 	if slices.ContainsFunc(words, path.IsAbs) &&
-		!slices.ContainsFunc(words, func(word string) bool { return strings.EqualFold(word, allLocal) }) {
+		!slices.ContainsFunc(words, func(word string) bool { return strings.EqualFold(word, AllLocal) }) {
 		return nil
 	}
 	return words
 }
 
-// WithAllLocal returns the options with DOMAIN ALL-LOCAL, the default of IBM's client, if it is not set.
-func (s *Spec) WithAllLocal() *Spec {
-	if len(s.settings["domain"]) > 0 {
-		return s
-	}
+// With returns the options with another value of one.
+func (s *Spec) With(name string, value any) *Spec {
 	other := s.clone()
-	other.settings["domain"] = []setting{{value: allLocal, origin: "default"}}
+	other.settings[name] = []setting{{value: value, origin: "default"}}
 	return other
 }
 
-// WithFullReport returns the options with REPORT full, as IBM's client reports, if it is not set.
-func (s *Spec) WithFullReport() *Spec {
-	if s.get("report").level > fromDefault {
+// WithDefault returns the options with a value of one that is not set.
+func (s *Spec) WithDefault(name string, value any) *Spec {
+	if s.get(name).level > fromDefault {
 		return s
 	}
-	other := s.clone()
-	other.settings["report"] = []setting{{value: "full", origin: "default"}}
-	return other
-}
-
-// WithoutCache returns the options with NOCACHE yes.
-func (s *Spec) WithoutCache() *Spec {
-	other := s.clone()
-	other.settings["no-cache"] = []setting{{value: true, origin: "default"}}
-	return other
+	return s.With(name, value)
 }
 
 // clone returns a copy with its own settings and statements.
@@ -84,7 +72,8 @@ func (s *Spec) ForDomain(mounts []localfs.Mount) (*Spec, []string, error) {
 		if out, ok := strings.CutPrefix(word, "-"); ok {
 			for _, at := range places(out, mounts) {
 				excluded = append(excluded, at)
-				other.statements = append(other.statements, statement{"EXCLUDE.FS", quotePattern(at), one.origin})
+				other.statements = append(other.statements,
+					dsm.Line{Keyword: "EXCLUDE.FS", Rest: quotePattern(at), Origin: one.origin})
 			}
 			continue
 		}
@@ -92,7 +81,7 @@ func (s *Spec) ForDomain(mounts []localfs.Mount) (*Spec, []string, error) {
 		chosen = append(chosen, places(word, mounts)...)
 	}
 	if all {
-		chosen = places(allLocal, mounts)
+		chosen = places(AllLocal, mounts)
 	}
 	chosen = slices.DeleteFunc(chosen, func(at string) bool {
 		return slices.ContainsFunc(excluded, func(out string) bool { return at == out || below(at, out) })
@@ -132,7 +121,7 @@ func below(at, above string) bool {
 
 // places returns the paths that a word without "-" stands for.
 func places(word string, mounts []localfs.Mount) (all []string) {
-	if !strings.EqualFold(word, allLocal) {
+	if !strings.EqualFold(word, AllLocal) {
 		return []string{path.Clean(word)}
 	}
 	for _, m := range mounts {
@@ -172,12 +161,12 @@ func checkDomain(text string) error {
 func checkDomainWord(word string) error {
 	at := strings.TrimPrefix(word, "-")
 	switch upper := strings.ToUpper(at); {
-	case strings.HasPrefix(at, "/"), strings.HasPrefix(word, "~/"), upper == allLocal:
+	case strings.HasPrefix(at, "/"), strings.HasPrefix(word, "~/"), upper == AllLocal:
 		return nil
 	case slices.Contains([]string{"ALL-NFS", "ALL-LOFS", "ALL-AUTO-NFS", "ALL-AUTO-LOFS"}, upper):
 		return fmt.Errorf("%w: DOMAIN %s: file systems of other machines are backed up by their paths only: name each",
 			ErrValue, word)
 	}
 	return fmt.Errorf("%w: DOMAIN %q: write the path of a file system, a path with a - before it to leave it out, or %s",
-		ErrValue, word, allLocal)
+		ErrValue, word, AllLocal)
 }

@@ -54,8 +54,8 @@ func TestDomain(t *testing.T) {
 	_, warnings, err := file("DOMAIN.IMAGE /db -/home\n").resolve(t)
 	require.NoError(t, err)
 	require.Contains(t, warnings[0].String(), "name the file systems in DOMAIN")
-	require.Equal(t, []string{allLocal}, file("").spec(t).WithAllLocal().Domain())
-	require.Equal(t, []string{"/home"}, file("DOMAIN /home").spec(t).WithAllLocal().Domain())
+	require.Equal(t, []string{AllLocal}, file("").spec(t).WithDefault("domain", AllLocal).Domain())
+	require.Equal(t, []string{"/home"}, file("DOMAIN /home").spec(t).WithDefault("domain", AllLocal).Domain())
 	for text, want := range map[string][]string{"": nil, "DOMAIN /home -/tmp": nil,
 		"DOMAIN -/tmp": {"-/tmp"}, "DOMAIN /home all-local": {"/home", "all-local"}} {
 		require.Equal(t, want, file(text+"\n").spec(t).FoundBy(), text)

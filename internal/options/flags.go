@@ -79,25 +79,8 @@ func (v *flagValue) String() string {
 
 // Type names the kind of value in help texts.
 func (v *flagValue) Type() string {
-	switch v.option.Kind {
-	case Path:
-		return "path"
-	case Bool:
-		return "bool"
-	case Int:
-		return "n"
-	case Size:
-		return "size"
-	case Duration:
-		return "duration"
-	case Choice:
-		return "word"
-	case Count:
-		return "count"
-	case Percent:
-		return "percent"
-	}
-	return "string"
+	return [...]string{String: "string", Path: "path", Bool: "bool", Int: "n", Size: "size", Duration: "duration",
+		Choice: "word", List: "string", Count: "count", Percent: "percent", Domain: "string"}[v.option.Kind]
 }
 
 // given returns the values of a flag on the command line, nil without it.

@@ -73,11 +73,7 @@ func (r *resolver) turn(stanza, origin string) {
 // Source returns the options of the source repository of a copy. Its location and keys come from the from- options
 // only. The password of a server falls back to that of the other repository.
 func (s *Spec) Source() *Spec {
-	other := *s
-	other.settings = make(map[string][]setting, len(s.settings))
-	for name, set := range s.settings {
-		other.settings[name] = set
-	}
+	other := s.clone()
 	replaced := append([]string{"repo", "key-file"}, passphrases()...)
 	if s.ranking(prefixed(logons())) != "" {
 		replaced = append(replaced, "smb-kerberos")
@@ -89,7 +85,7 @@ func (s *Spec) Source() *Spec {
 			other.settings[name] = set
 		}
 	}
-	return &other
+	return other
 }
 
 // location reports whether an option is the location of a repository.

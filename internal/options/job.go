@@ -17,9 +17,8 @@ func metricsOptions() []Option {
 	})
 }
 
-// jobOptions describe a job of the service. They stand in the option file, one stanza for each job; lines before the
+// The options that describe a job of the service stand in the option file, one stanza for each job; lines before the
 // first stanza apply to all jobs. `tidemark job add` has a flag for each.
-func jobOptions() []Option { return slices.Concat(scheduleOptions(), hookOptions(), notifyOptions()) }
 
 // scheduleOptions say when a job runs, and what it keeps and checks.
 func scheduleOptions() []Option {
@@ -226,11 +225,6 @@ func (s *Spec) Notify() Notify {
 		Mail: Mail{s.strings("notify-mail"), s.string("mail-server"), s.string("mail-from"), s.string("mail-user"),
 			s.string("mail-password-file")},
 	}
-}
-
-func (s *Spec) duration(name string) time.Duration {
-	d, _ := s.get(name).value.(time.Duration)
-	return d
 }
 
 // strings returns the values of a list.

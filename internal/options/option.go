@@ -56,26 +56,25 @@ const (
 
 // Option describes one option and its values.
 type Option struct {
-	Name       string // of the flag, without dashes; also names the option in listings
-	Short      string // one-letter flag
-	Group      Group
-	Kind       Kind
-	Unit       int64    // Size: bytes that a number without suffix counts; 0 is 1
-	Min, Max   int64    // Int and Size: bounds, in bytes for a size; both 0: not bounded
-	Auto       bool     // Int and Size: "auto" stands for 0
-	Choices    []string // Choice: "word" or "word synonym synonym", lower case
-	Default    string   // in option syntax; "" for none
-	Help       string   // one sentence, lower case, without a full stop; the short help ends before the first semicolon
-	Topic      Topic    // heading in help; empty: that of the group
-	Rare       bool     // only in the long help
-	IBM        string   // keyword in IBM's client: the capitals at its beginning are its shortest form; "": no equivalent
-	IBMDefault string   // IBM's default, in option file syntax
-	Also       string   // another keyword with the same meaning; without IBM, one that comes after tidemark's
-	Own        string   // keyword and environment name where they do not follow from Name: "KEYWORD VARIABLE"
-	Sysctl     string   // its name in the kernel of macOS, without "debug."; empty: the kernel has no such number
-	Barred     Where
-	Secret     bool
-	Hidden     bool // the flag is left out of the help of most commands
+	Name     string // of the flag, without dashes; also names the option in listings
+	Short    string // one-letter flag
+	Group    Group
+	Kind     Kind
+	Unit     int64    // Size: bytes that a number without suffix counts; 0 is 1
+	Min, Max int64    // Int and Size: bounds, in bytes for a size; both 0: not bounded
+	Auto     bool     // Int and Size: "auto" stands for 0
+	Choices  []string // Choice: "word" or "word synonym synonym", lower case
+	Default  string   // in option syntax; "" for none
+	Help     string   // one sentence, lower case, without a full stop; the short help ends before the first semicolon
+	Topic    Topic    // heading in help; empty: that of the group
+	Rare     bool     // only in the long help
+	IBM      string   // keyword in IBM's client: the capitals at its beginning are its shortest form; "": no equivalent
+	Also     string   // another keyword with the same meaning; without IBM, one that comes after tidemark's
+	Own      string   // keyword and environment name where they do not follow from Name: "KEYWORD VARIABLE"
+	Sysctl   string   // its name in the kernel of macOS, without "debug."; empty: the kernel has no such number
+	Barred   Where
+	Secret   bool
+	Hidden   bool // the flag is left out of the help of most commands
 }
 
 // grouped sets the group of options, and bars all from some places.

@@ -38,11 +38,6 @@ type setting struct {
 	level  level
 }
 
-// statement is an include or exclude statement, or an INCLEXCL file, in its order among the others.
-type statement struct {
-	word, rest, origin string
-}
-
 // resolver collects settings.
 type resolver struct {
 	env      Env
@@ -105,7 +100,7 @@ func (r *resolver) set(o *Option, text, origin string, from level) {
 		r.spec.settings[o.Name] = []setting{s}
 	}
 	if o.Name == "inclexcl" {
-		r.spec.statements = append(r.spec.statements, statement{"INCLEXCL", text, origin})
+		r.spec.statements = append(r.spec.statements, dsm.Line{Keyword: "INCLEXCL", Rest: text, Origin: origin})
 	}
 }
 
@@ -168,7 +163,7 @@ func (r *resolver) file(flags *pflag.FlagSet) {
 // apply applies one line of the effective part of the file.
 func (r *resolver) apply(l dsm.Line) {
 	if rules.IsStatement(l.Keyword) {
-		r.spec.statements = append(r.spec.statements, statement{l.Keyword, l.Rest, l.Origin})
+		r.spec.statements = append(r.spec.statements, l)
 		return
 	}
 	o := r.keywords[l.Keyword]
@@ -293,7 +288,7 @@ func (r *resolver) environment(named bool) {
 			continue
 		}
 		text, ok := r.env(name)
-		if !ok || text == "" || named && o.Name == "repo" && r.inFile(o) {
+		if !ok || text == "" || named && o.Name == "repo" && r.spec.FileOf("repo") != "" {
 			continue
 		}
 		if !o.multiple() {
@@ -306,11 +301,6 @@ func (r *resolver) environment(named bool) {
 			}
 		}
 	}
-}
-
-// inFile reports whether an option file gives an option.
-func (r *resolver) inFile(o *Option) bool {
-	return slices.ContainsFunc(r.spec.settings[o.Name], func(s setting) bool { return s.level == fromFile })
 }
 
 func (r *resolver) flags(flags *pflag.FlagSet) {
@@ -383,7 +373,7 @@ func (r *resolver) remarks() {
 		{"subdir", "no", "SUBDIR NO: what lies in directories below a source is not backed up"},
 	} {
 		s := r.spec.get(remark.name)
-		if r.spec.text(remark.name) == remark.value {
+		if s.value != nil && (&Option{}).format(s.value) == remark.value {
 			r.warnings = append(r.warnings, Warning{Origin: s.origin, Text: remark.text})
 		}
 	}

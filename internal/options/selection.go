@@ -134,9 +134,9 @@ func (c *compiler) note(err error) {
 // statements adds the statements in their order; those of an INCLEXCL file stand at the position of the file.
 func (c *compiler) statements() {
 	for _, st := range c.spec.statements {
-		if st.word == "INCLEXCL" {
-			if content, ok := c.open(st.rest, st.origin); ok {
-				remarks, err := c.builder.StatementFile(bytes.NewReader(content), st.rest)
+		if st.Keyword == "INCLEXCL" {
+			if content, ok := c.open(st.Rest, st.Origin); ok {
+				remarks, err := c.builder.StatementFile(bytes.NewReader(content), st.Rest)
 				c.note(err)
 				for _, remark := range remarks {
 					c.warnings = append(c.warnings, Warning{Origin: remark.Origin, Text: remark.Text})
@@ -144,10 +144,10 @@ func (c *compiler) statements() {
 			}
 			continue
 		}
-		remark, err := c.builder.Statement(st.word, st.rest, st.origin)
+		remark, err := c.builder.Statement(st.Keyword, st.Rest, st.Origin)
 		c.note(err)
 		if remark != "" {
-			c.warnings = append(c.warnings, Warning{Origin: st.origin, Text: remark})
+			c.warnings = append(c.warnings, Warning{Origin: st.Origin, Text: remark})
 		}
 	}
 }

@@ -2,10 +2,10 @@ package options
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/options/dsm"
 	"github.com/tidemark-backup/tidemark/internal/report"
 )
 
@@ -13,7 +13,7 @@ import (
 type Spec struct {
 	table      []Option
 	settings   map[string][]setting // by option name; a list has any number
-	statements []statement
+	statements []dsm.Line           // include and exclude statements and INCLEXCL files, in their order
 	file       string
 	server     string            // stanza of the file; "": it has none
 	client     map[string]string // options of IBM's client by their keyword
@@ -44,9 +44,7 @@ type Repository struct {
 
 // Repository returns the location of the repository.
 func (s *Spec) Repository() Repository {
-	r := s.get("repo")
-	location, _ := r.value.(string)
-	return Repository{location, r.level > fromDefault}
+	return Repository{s.string("repo"), s.get("repo").level > fromDefault}
 }
 
 // Limits returns the limits of the transfer rates.
@@ -67,14 +65,11 @@ type Keys struct {
 // File is an option that names a file or a folder of this machine.
 type File struct{ Name, Path string }
 
-// Logs are the files to which messages are appended; "": none.
-type Logs struct {
-	Errors   string // warnings and failures
-	Sessions string // messages and full reports of backups and restores
+// Logs returns the files to which warnings and failures, and messages and full reports of backups and restores, are
+// appended; "": none.
+func (s *Spec) Logs() (errors, sessions string) {
+	return s.string("error-log"), s.string("session-log")
 }
-
-// Logs returns the files to which messages are appended.
-func (s *Spec) Logs() Logs { return Logs{s.string("error-log"), s.string("session-log")} }
 
 // Files returns those that are set.
 func (s *Spec) Files() []File {
@@ -294,8 +289,8 @@ type Output struct {
 
 // Output returns the settings of the printed output.
 func (s *Spec) Output() Output {
-	interval, _ := s.get("progress-interval").value.(time.Duration)
-	return Output{s.bool("json"), s.bool("quiet"), int(s.int("verbose")), interval, s.text("report") == "full"}
+	return Output{s.bool("json"), s.bool("quiet"), int(s.int("verbose")), s.duration("progress-interval"),
+		s.string("report") == "full"}
 }
 
 // File returns the path of the option file that was read, "" for none.
@@ -323,8 +318,8 @@ func (s *Spec) Effective() []Effective {
 		}
 	}
 	for _, st := range s.statements {
-		if st.word != "INCLEXCL" {
-			rows = append(rows, Effective{"statement", st.word + " " + st.rest, st.origin})
+		if st.Keyword != "INCLEXCL" {
+			rows = append(rows, Effective{"statement", st.Keyword + " " + st.Rest, st.Origin})
 		}
 	}
 	return rows
@@ -373,32 +368,14 @@ func (s *Spec) get(name string) setting {
 	return setting{}
 }
 
-func (s *Spec) string(name string) string {
-	text, _ := s.get(name).value.(string)
-	return text
+// valueOf returns the value of an option that is not a list; the zero value when it has none.
+func valueOf[T any](s *Spec, name string) T {
+	value, _ := s.get(name).value.(T)
+	return value
 }
 
-func (s *Spec) bool(name string) bool {
-	yes, _ := s.get(name).value.(bool)
-	return yes
-}
-
-func (s *Spec) percent(name string) float64 {
-	n, _ := s.get(name).value.(float64)
-	return n
-}
-
-func (s *Spec) int(name string) int64 {
-	n, _ := s.get(name).value.(int64)
-	return n
-}
-
-// text returns the value of an option as it is listed, "" when it has none.
-func (s *Spec) text(name string) string {
-	i := slices.IndexFunc(s.table, func(o Option) bool { return o.Name == name })
-	one := s.get(name)
-	if i < 0 || one.value == nil {
-		return ""
-	}
-	return s.table[i].show(one.value)
-}
+func (s *Spec) string(name string) string          { return valueOf[string](s, name) }
+func (s *Spec) bool(name string) bool              { return valueOf[bool](s, name) }
+func (s *Spec) percent(name string) float64        { return valueOf[float64](s, name) }
+func (s *Spec) int(name string) int64              { return valueOf[int64](s, name) }
+func (s *Spec) duration(name string) time.Duration { return valueOf[time.Duration](s, name) }

@@ -13,7 +13,7 @@ func Table() []Option {
 	return slices.Concat(placeOptions(), shareOptions(), bucketOptions(), fromOptions(), cacheOptions(),
 		policyOptions(), workOptions(),
 		dataOptions(),
-		selectionOptions(), jobOptions(), metricsOptions(), outputOptions())
+		selectionOptions(), scheduleOptions(), hookOptions(), notifyOptions(), metricsOptions(), outputOptions())
 }
 
 // placeOptions locate and unlock the repository.
@@ -42,14 +42,13 @@ func placeOptions() []Option {
 // cacheOptions configure the local cache.
 func cacheOptions() []Option {
 	return grouped(GroupCache, 0, []Option{
-		{Name: "cache-dir", Kind: Path, Rare: true, IBM: "DEDUPCACHEPath", IBMDefault: "install directory",
+		{Name: "cache-dir", Kind: Path, Rare: true, IBM: "DEDUPCACHEPath",
 			Help: "folder of the local cache (default: in the user's cache directory)"},
 		{Name: "no-cache", Kind: Bool, Default: "no", Rare: true, Help: "use no local cache: slower, but otherwise the same"},
-		{Name: "dedup-cache", Kind: Bool, Default: "yes", Rare: true, IBM: "ENABLEDEDUPCache", IBMDefault: "yes",
+		{Name: "dedup-cache", Kind: Bool, Default: "yes", Rare: true, IBM: "ENABLEDEDUPCache",
 			Help: "keep the index of stored data on this machine; no is the same as no-cache"},
 		{Name: "dedup-cache-size", Kind: Size, Unit: mib, Min: mib, Max: 1 << 40, Default: "256M", Rare: true,
-			IBM: "DEDUPCACHESize", IBMDefault: "256 (MB)",
-			Help: "maximum size of the local cache of tree data, in MB if no unit is given"},
+			IBM: "DEDUPCACHESize", Help: "maximum size of the local cache of tree data, in MB if no unit is given"},
 	})
 }
 
@@ -57,7 +56,6 @@ func cacheOptions() []Option {
 func workOptions() []Option {
 	return slices.Concat(grouped(GroupParallel, 0, []Option{
 		{Name: "resource-utilization", Kind: Int, Min: 1, Max: 10, Auto: true, Default: "auto", IBM: "RESOURceutilization",
-			IBMDefault: "unset",
 			Help: "how much runs in parallel, 1 (least) to 10: scanners, readers, compressors and uploads; auto: by " +
 				"processors and disks"},
 		{Name: "scanners", Kind: Int, Min: 1, Max: 256, Auto: true, Default: "auto", Rare: true,
@@ -72,14 +70,13 @@ func workOptions() []Option {
 			Help: "memory for data in transit, in MB if no unit is given"},
 	}), grouped(GroupTransfer, 0, []Option{
 		{Name: "txn-byte-limit", Kind: Size, Unit: kib, Min: 300 * kib, Max: 1 << 45, Default: "64M", Rare: true,
-			IBM: "TXNBytelimit", IBMDefault: "25600 (KB)",
-			Help: "data between two commits of the index, in KB if no unit is given"},
+			IBM: "TXNBytelimit", Help: "data between two commits of the index, in KB if no unit is given"},
 		{Name: "tcp-window-size", Kind: Size, Unit: kib, Max: 64 * mib, Default: "0", Topic: TopicShare, Rare: true,
-			IBM: "TCPWindowsize", IBMDefault: "63 (KB)",
+			IBM: "TCPWindowsize",
 			Help: "send and receive buffer of the TCP connection to a share, in KB if no unit is given; 0: as the operating " +
 				"system sets it"},
 		{Name: "tcp-buffer-size", Kind: Size, Unit: kib, Min: kib, Max: 512 * kib, Default: "256K", Topic: TopicShare,
-			Rare: true, IBM: "TCPBuffsize", IBMDefault: "32 (KB)", Also: "TCPBUFSIZE", Own: "TCPBUFFERSIZE",
+			Rare: true, IBM: "TCPBuffsize", Also: "TCPBUFSIZE", Own: "TCPBUFFERSIZE",
 			Help: "how much one write hands to the TCP connection to a share, in KB if no unit is given"},
 	}))
 }
@@ -88,19 +85,18 @@ func workOptions() []Option {
 func dataOptions() []Option {
 	return slices.Concat(grouped(GroupCompression, 0, []Option{
 		{Name: "compression", Kind: Choice, Choices: []string{"auto yes true on", "off no false", "fastest", "better", "max"},
-			Default: "auto", IBM: "COMPRESSIon", IBMDefault: "no",
-			Help: "auto, off, fastest, better or max; yes is auto, no is off"},
+			Default: "auto", IBM: "COMPRESSIon", Help: "auto, off, fastest, better or max; yes is auto, no is off"},
 		{Name: "compression-level", Kind: Int, Min: 1, Max: 4, Auto: true, Default: "auto", Rare: true,
 			Help: "1 (fastest) to 4 (smallest), instead of a word; auto: as compression says"},
-		{Name: "deduplication", Kind: Bool, Default: "yes", Barred: NotFlag, IBM: "DEDUPLication", IBMDefault: "no",
+		{Name: "deduplication", Kind: Bool, Default: "yes", Barred: NotFlag, IBM: "DEDUPLication",
 			Help: "store equal data once; always on, so no has no effect"},
 	}), grouped(GroupReading, 0, []Option{
 		{Name: "copy-serialization", Kind: Choice,
 			Choices: []string{"shared-static sharedstatic shrstatic", "static",
 				"shared-dynamic shareddynamic shrdynamic", "dynamic"},
-			Default: "shared-dynamic", Rare: true, IBMDefault: "shrstatic",
+			Default: "shared-dynamic", Rare: true,
 			Help: "how to back up changing files: static, shared-static, shared-dynamic or dynamic"},
-		{Name: "changing-retries", Kind: Int, Max: 4, Default: "4", Rare: true, IBM: "CHAngingretries", IBMDefault: "4",
+		{Name: "changing-retries", Kind: Int, Max: 4, Default: "4", Rare: true, IBM: "CHAngingretries",
 			Help: "how often to reread a file that changed meanwhile (shared-static and shared-dynamic)"},
 		{Name: "with-atime", Kind: Bool, Default: "no", Rare: true, Help: "store access times"},
 		{Name: "checkpoint", Kind: Duration, Default: "30m", Rare: true,
@@ -118,7 +114,7 @@ func dataOptions() []Option {
 			Help: "compare each unchanged file with the snapshot at least once in this many days, some after each backup; 0: " +
 				"never"},
 		{Name: "memory-efficient-backup", Kind: Choice, Choices: []string{"yes", "no", "diskcachemethod"}, Default: "yes",
-			Barred: NotFlag, IBM: "MEMORYEFficientbackup", IBMDefault: "no",
+			Barred: NotFlag, IBM: "MEMORYEFficientbackup",
 			Help: "memory is always limited (see memory), so no has no effect"},
 	}))
 }
@@ -144,15 +140,15 @@ func selectionOptions() []Option {
 			Help: "do not enter other file systems below a source"},
 		{Name: "pseudo-file-systems", Kind: Bool, Default: "no", Rare: true,
 			Help: "enter /proc, /sys and similar file systems below a source"},
-		{Name: "domain", Kind: Domain, Rare: true, IBM: "DOMain", IBMDefault: "all-local",
+		{Name: "domain", Kind: Domain, Rare: true, IBM: "DOMain",
 			Help: "file systems to back up if no path is named; ALL-LOCAL: all of this machine; -/path leaves one out"},
 		{Name: "require-mount", Kind: List, Rare: true,
 			Help: "path of a source, or above one, where something must be mounted; if not, the source is missing"},
 		{Name: "shrink-limit", Kind: Percent, Default: "50%", Rare: true,
 			Help: "part of its files or bytes that a source may lose; more makes the backup incomplete"},
-		{Name: "inclexcl", Kind: List, Rare: true, IBM: "INCLExcl", IBMDefault: "none",
+		{Name: "inclexcl", Kind: List, Rare: true, IBM: "INCLExcl",
 			Help: "read include and exclude statements from a file"},
-		{Name: "subdir", Kind: Bool, Default: "yes", Rare: true, IBM: "SUbdir", IBMDefault: "no",
+		{Name: "subdir", Kind: Bool, Default: "yes", Rare: true, IBM: "SUbdir",
 			Help: "back up the contents of directories below a source; no: keep them empty"},
 	})
 }

@@ -66,7 +66,8 @@ func TestDialAsDocumented(t *testing.T) {
 	for value, r := range dialRows() {
 		if value > 0 {
 			w := WorkersFor(value, 64, Media{})
-			require.Equal(t, []int{w.Scanners, w.Compressors, w.Uploads}, []int{r.producers, w.Readers, w.Readers})
+			consumers := max(r.consumers, 1)
+			require.Equal(t, Workers{r.producers, consumers, consumers, consumers}, w)
 		}
 	}
 }

@@ -50,8 +50,7 @@ func indexed(t testing.TB, packs, blobs int) *repo.Repository {
 			}
 			s.Table.Frames = append(s.Table.Frames, f)
 		}
-		data, name, err := object.Seal(r.Keys(), store.Index, index.Encode(nil, &index.Segment{Packs: []index.Pack{s}}))
-		require.NoError(t, err)
+		data, name := object.Seal(r.Keys(), store.Index, index.Encode(nil, &index.Segment{Packs: []index.Pack{s}}))
 		require.NoError(t, st.Put(ctx, object.Named(store.Index, name), data))
 		require.NoError(t, st.Put(ctx, object.Named(store.Pack, s.ID), make([]byte, s.Size)))
 	}

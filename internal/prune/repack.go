@@ -36,11 +36,7 @@ func (p *pruner) repack(ctx context.Context, v *survey, packs []planned) (repack
 	g.SetLimit(p.opt.Parallel)
 	workers := make(chan *repacker, p.opt.Parallel) // idle repackers
 	for range p.opt.Parallel {
-		w, err := p.newRepacker(v, step)
-		if err != nil {
-			return nil, err
-		}
-		workers <- w
+		workers <- p.newRepacker(v, step)
 	}
 	err = v.tables(running, report.Repacking, func(s *packState, t *pack.Table) error {
 		if !chosen[s.id] {
@@ -104,15 +100,11 @@ type repacker struct {
 	unread      uint64      // packs that could not be read in whole
 }
 
-func (p *pruner) newRepacker(v *survey, step *report.Step) (*repacker, error) {
-	reader, err := p.r.NewFrameReader()
-	if err != nil {
-		return nil, err
-	}
+func (p *pruner) newRepacker(v *survey, step *report.Step) *repacker {
 	return &repacker{
-		v: v, step: step, note: p.opt.Note, reader: reader, hasher: p.r.Keys().Hasher(),
+		v: v, step: step, note: p.opt.Note, reader: p.r.NewFrameReader(), hasher: p.r.Keys().Hasher(),
 		data: p.s.Writer(pack.Data), trees: p.s.Writer(pack.Trees),
-	}, nil
+	}
 }
 
 // pack writes the live blobs of a pack.

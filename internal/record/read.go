@@ -81,34 +81,30 @@ func read[T any](path string, f Filter, of func(*T) (job, run string, at time.Ti
 // selected yields what f selects of the lines behind the cursor.
 func selected[T any](c *cursor, f Filter, of func(*T) (job, run string, at time.Time)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		var last []T // a ring, next is its oldest element
-		next := 0
-		err := c.lines(func(line []byte) bool {
+		var last []T // at most f.Last
+		var failed error
+		for line, err := range c.lines() {
 			var v T
-			if json.Unmarshal(line, &v) != nil {
-				return true
+			if failed = err; err != nil || json.Unmarshal(line, &v) != nil {
+				continue
 			}
 			job, run, at := of(&v)
 			switch {
 			case at.IsZero() || f.Job != "" && job != f.Job || f.Run != "" && run != f.Run || at.Before(f.Since):
-			case f.Last == 0:
-				return yield(v, nil)
-			case len(last) < f.Last:
-				last = append(last, v)
-			default:
-				last[next] = v
-				next = (next + 1) % f.Last
-			}
-			return true
-		})
-		for i := range last {
-			if !yield(last[(next+i)%len(last)], nil) {
+			case f.Last > 0:
+				last = append(last[max(0, len(last)+1-f.Last):], v)
+			case !yield(v, nil):
 				return
 			}
 		}
-		if err != nil && !errors.Is(err, errEnough) {
+		for i := range last {
+			if !yield(last[i], nil) {
+				return
+			}
+		}
+		if failed != nil {
 			var none T
-			yield(none, fmt.Errorf("read the record: %w", err))
+			yield(none, fmt.Errorf("read the record: %w", failed))
 		}
 	}
 }
@@ -120,52 +116,51 @@ type cursor struct {
 	at   int64
 }
 
-// lines calls do with each complete line behind the cursor, until it returns false, and moves the cursor.
-func (c *cursor) lines(do func(line []byte) bool) error {
-	files, err := openAll(c.path)
-	if err != nil {
-		return err
-	}
-	start := 0
-	for i, f := range files {
-		if c.file != nil && same(f, c.file) {
-			start = i
+// lines yields each complete line behind the cursor, which it moves, and ends with an error if there is one.
+func (c *cursor) lines() iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		files, err := openAll(c.path)
+		if err != nil {
+			yield(nil, err)
+			return
 		}
-	}
-	defer func() {
-		for _, f := range files {
-			if f != c.file {
-				_ = f.Close() // only read
+		start := 0
+		for i, f := range files {
+			if c.file != nil && same(f, c.file) {
+				start = i
 			}
 		}
-	}()
-	for i, f := range files[start:] {
-		if i > 0 || c.file == nil || !same(f, c.file) {
-			c.at = 0
-		}
-		c.close()
-		c.file = f
-		if err := c.rest(do); err != nil {
-			return err
+		defer func() {
+			for _, f := range files {
+				if f != c.file {
+					_ = f.Close() // only read
+				}
+			}
+		}()
+		for i, f := range files[start:] {
+			if i > 0 || c.file == nil || !same(f, c.file) {
+				c.at = 0
+			}
+			c.close()
+			c.file = f
+			if !c.rest(yield) {
+				return
+			}
 		}
 	}
-	return nil
 }
 
-// rest calls do with the complete lines of the file behind the cursor.
-func (c *cursor) rest(do func(line []byte) bool) error {
+// rest yields the complete lines of the file behind the cursor. It reports whether there may be more in the next file.
+func (c *cursor) rest(yield func([]byte, error) bool) bool {
 	in := bufio.NewReaderSize(io.NewSectionReader(c.file, c.at, 1<<62), 64<<10)
 	for {
 		line, err := in.ReadBytes('\n')
 		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
+			return true
 		}
 		c.at += int64(len(line))
-		if !do(line) {
-			return errEnough
+		if !yield(line, err) || err != nil {
+			return false
 		}
 	}
 }
@@ -223,6 +218,3 @@ func same(a, b *os.File) bool {
 	y, err2 := b.Stat()
 	return err == nil && err2 == nil && os.SameFile(x, y)
 }
-
-// errEnough ends reading, since the reader wants no more lines.
-var errEnough = errors.New("no more lines are wanted")

@@ -43,12 +43,11 @@ type Event struct {
 // Sink takes events. Its methods return soon; what takes long goes on elsewhere. An error of a sink never fails a run.
 type Sink interface{ Event(e *Event) }
 
-// Join returns a sink that passes each event to all sinks, in their order.
-func Join(sinks ...Sink) Sink { return joined(sinks) }
+// Sinks passes each event to all sinks, in their order.
+type Sinks []Sink
 
-type joined []Sink
-
-func (all joined) Event(e *Event) {
+// Event implements Sink.
+func (all Sinks) Event(e *Event) {
 	for _, s := range all {
 		s.Event(e)
 	}

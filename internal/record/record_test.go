@@ -232,9 +232,9 @@ type sinkFunc func(*Event)
 
 func (f sinkFunc) Event(e *Event) { f(e) }
 
-func TestJoinPassesEventsToAll(t *testing.T) {
+func TestSinksPassEventsToAll(t *testing.T) {
 	var got []string
 	to := func(name string) Sink { return sinkFunc(func(e *Event) { got = append(got, name+e.Text) }) }
-	Join(to("a"), to("b")).Event(note(1, "", "x"))
+	Sinks{to("a"), to("b")}.Event(note(1, "", "x"))
 	require.Equal(t, []string{"ax", "bx"}, got)
 }

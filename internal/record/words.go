@@ -107,17 +107,11 @@ func after(text string) string {
 }
 
 func starting(trigger event.Trigger, verb string) string {
-	switch trigger {
-	case event.ByHand:
+	if trigger == event.ByHand {
 		return "manual " + verb
-	case event.Missed:
-		return "automatic " + verb + ": a scheduled time was missed"
-	case event.Appeared:
-		return "automatic " + verb + ": the destination is back"
-	case event.Retried:
-		return "automatic " + verb + ": the last one failed"
 	}
-	return "automatic " + verb
+	return "automatic " + verb + map[event.Trigger]string{event.Missed: ": a scheduled time was missed",
+		event.Appeared: ": the destination is back", event.Retried: ": the last one failed"}[trigger]
 }
 
 // progress formats "12.0 % done, 34.00 MiB/s, about 8 min left".

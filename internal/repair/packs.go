@@ -147,10 +147,7 @@ func salvage(ctx context.Context, r *repo.Repository, k *rewrite.Keeper, id form
 		one.Missing = true
 		return one, nil
 	}
-	reader, err := r.NewFrameReader()
-	if err != nil {
-		return one, err
-	}
+	reader := r.NewFrameReader()
 	var spans []repo.Span
 	for i := range p.Table.Frames {
 		spans = append(spans, repo.Span{Offset: p.Table.Frames[i].Offset, Sealed: p.Table.Frames[i].Sealed})
@@ -158,7 +155,7 @@ func salvage(ctx context.Context, r *repo.Repository, k *rewrite.Keeper, id form
 	one.Frames = uint64(len(spans))
 	before := k.Stored()
 	info := blobindex.PackInfo{ID: id, Salt: p.Table.Salt, Size: p.Size}
-	err = reader.Read(ctx, info, spans, func(i int, raw []byte, _ []uint32, err error) error {
+	err := reader.Read(ctx, info, spans, func(i int, raw []byte, _ []uint32, err error) error {
 		if err != nil {
 			if !repo.IsPartial(err) {
 				return err

@@ -200,8 +200,7 @@ func TestReadFrames(t *testing.T) {
 		}
 		byPack[in][loc.Offset] = repo.Span{Offset: loc.Offset, Sealed: loc.Sealed}
 	}
-	fr, err := r.NewFrameReader()
-	require.NoError(t, err)
+	fr := r.NewFrameReader()
 	seen := make(map[format.ID]bool)
 	collect := func(_ int, raw []byte, lens []uint32, err error) error {
 		require.NoError(t, err)
@@ -252,8 +251,7 @@ func TestReadFramesAroundDamage(t *testing.T) {
 		spans = append(spans, repo.Span{Offset: f.Offset, Sealed: f.Sealed})
 	}
 	require.Greater(t, len(spans), 5)
-	fr, err := r.NewFrameReader()
-	require.NoError(t, err)
+	fr := r.NewFrameReader()
 	read := func() (ok []int) {
 		require.NoError(t, fr.Read(t.Context(), info, spans, func(i int, raw []byte, _ []uint32, err error) error {
 			if err != nil {

@@ -46,37 +46,24 @@ type tools struct {
 }
 
 // NewFrameReader returns a FrameReader.
-func (r *Repository) NewFrameReader() (*FrameReader, error) {
-	readers, err := r.NewFrameReaders(1, 1)
-	if err != nil {
-		return nil, err
-	}
-	return readers[0], nil
-}
+func (r *Repository) NewFrameReader() *FrameReader { return r.NewFrameReaders(1, 1)[0] }
 
 // NewFrameReaders returns n readers. Up to open of them open and visit frames at the same time while the others read.
-func (r *Repository) NewFrameReaders(n, open int) ([]*FrameReader, error) {
+func (r *Repository) NewFrameReaders(n, open int) []*FrameReader {
 	shared := make(chan *tools, open)
 	for range open {
-		dec, err := pack.NewDecompressor()
-		if err != nil {
-			return nil, err
-		}
-		shared <- &tools{dec: dec}
+		shared <- &tools{dec: pack.NewDecompressor()}
 	}
 	readers := make([]*FrameReader, n)
 	for i := range readers {
 		readers[i] = &FrameReader{r: r, tools: shared}
 	}
-	return readers, nil
+	return readers
 }
 
 // Read reads the frames at spans, which must ascend and not overlap, and passes each to visit in that order.
 func (fr *FrameReader) Read(ctx context.Context, p index.PackInfo, spans []Span, visit VisitFrame) error {
-	opener, err := pack.NewOpener(fr.r.keys, p.Kind(), p.Salt)
-	if err != nil {
-		return fmt.Errorf("pack %s: %w", p.ID, err)
-	}
+	opener := pack.NewOpener(fr.r.keys, p.Kind(), p.Salt)
 	for first := 0; first < len(spans); {
 		end := first + runLength(spans[first:])
 		if err := fr.readRun(ctx, opener, p, spans[:end], first, visit); err != nil {
@@ -206,16 +193,9 @@ func (s Span) within(p index.PackInfo) error {
 func (r *Repository) openFrame(p index.PackInfo, at Span, sealed []byte,
 	open func(d *pack.Decompressor, o *pack.Opener, offset uint32, sealed, dst []byte) ([]byte, []uint32, error),
 ) (raw []byte, lens []uint32, err error) {
-	opener, err := pack.NewOpener(r.keys, p.Kind(), p.Salt)
-	if err != nil {
-		return nil, nil, fmt.Errorf("pack %s: %w", p.ID, err)
-	}
-	dec, err := r.decompressor()
-	if err != nil {
-		return nil, nil, err
-	}
+	dec := r.decompressor()
 	defer r.decompressors.Put(dec)
-	raw, lens, err = open(dec, opener, at.Offset, sealed, nil)
+	raw, lens, err = open(dec, pack.NewOpener(r.keys, p.Kind(), p.Salt), at.Offset, sealed, nil)
 	if err != nil {
 		return nil, nil, fmt.Errorf("pack %s: %w", p.ID, err)
 	}

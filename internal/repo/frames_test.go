@@ -30,8 +30,7 @@ func TestFrameReadersShareTools(t *testing.T) {
 	spans := []repo.Span{{Offset: loc.Offset, Sealed: loc.Sealed}}
 
 	synctest.Test(t, func(t *testing.T) {
-		all, err := r.NewFrameReaders(readers, open)
-		require.NoError(t, err)
+		all := r.NewFrameReaders(readers, open)
 		require.Len(t, all, readers)
 		st.Reads()
 		inside, ended := atomic.Int64{}, atomic.Int64{}

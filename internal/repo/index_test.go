@@ -41,8 +41,7 @@ func segments(t *testing.T, r *repo.Repository) map[format.ID]*index.Segment {
 
 func putSegment(t *testing.T, r *repo.Repository, seg *index.Segment) store.Name {
 	t.Helper()
-	data, err := r.Keys().SealObject(seal.IndexObject, index.Encode(nil, seg))
-	require.NoError(t, err)
+	data := r.Keys().SealObject(seal.IndexObject, index.Encode(nil, seg))
 	name := store.Name{Kind: store.Index, ID: seal.FileID(data).String()}
 	require.NoError(t, r.Store().Put(t.Context(), name, data))
 	return name

@@ -44,30 +44,17 @@ func makeRepository(ctx context.Context, st store.Store, opt InitOptions) (_ *Re
 	if err := Vacant(ctx, st); err != nil {
 		return nil, "", err
 	}
-	id, err := config.NewID()
-	if err != nil {
-		return nil, "", err
-	}
 	now := time.Now().Unix()
-	conf := &config.Config{Version: config.Version, ID: id, Created: now, Chunker: opt.chunker()}
-	master, err := opt.masterKey()
-	if err != nil {
-		return nil, "", err
-	}
-	keys, err := seal.Derive(master)
-	if err != nil {
-		return nil, "", err
-	}
+	conf := &config.Config{Version: config.Version, ID: config.NewID(), Created: now, Chunker: opt.chunker()}
+	master := opt.masterKey()
+	keys := seal.Derive(master)
 	rawConfig := config.Encode(conf, keys)
 	if _, _, err := config.Decode(rawConfig); err != nil {
 		return nil, "", fmt.Errorf("choose parameters: %w", err)
 	}
 	secrets := opt.Secrets
 	if opt.Recovery {
-		text, secret, err := keyfile.NewRecoveryKey()
-		if err != nil {
-			return nil, "", err
-		}
+		text, secret := keyfile.NewRecoveryKey()
 		recovery = text
 		secrets = append(secrets[:len(secrets):len(secrets)], Secret{Method: keyfile.Recovery, Value: secret})
 	}
@@ -112,9 +99,9 @@ func makeRepository(ctx context.Context, st store.Store, opt InitOptions) (_ *Re
 	return r, recovery, nil
 }
 
-func (o *InitOptions) masterKey() (seal.MasterKey, error) {
+func (o *InitOptions) masterKey() seal.MasterKey {
 	if o.Like != nil {
-		return o.Like.master, nil
+		return o.Like.master
 	}
 	return seal.NewMasterKey()
 }

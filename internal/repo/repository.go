@@ -301,9 +301,9 @@ func (r *Repository) blobID(p []byte) format.ID {
 }
 
 // decompressor returns a pooled decompressor; return it with r.decompressors.Put.
-func (r *Repository) decompressor() (*pack.Decompressor, error) {
+func (r *Repository) decompressor() *pack.Decompressor {
 	if d, ok := r.decompressors.Get().(*pack.Decompressor); ok {
-		return d, nil
+		return d
 	}
 	return pack.NewDecompressor()
 }

@@ -62,8 +62,7 @@ func manyBlobs(t testing.TB, st store.Store, keys *seal.Keys, n int) {
 			}
 			seg.Packs = append(seg.Packs, p)
 		}
-		data, name, err := object.Seal(keys, store.Index, index.Encode(nil, &seg))
-		require.NoError(t, err)
+		data, name := object.Seal(keys, store.Index, index.Encode(nil, &seg))
 		require.NoError(t, st.Put(t.Context(), object.Named(store.Index, name), data))
 	}
 }

@@ -224,7 +224,7 @@ func TestInterruptWritesTheIndex(t *testing.T) {
 		Cache: repo.CacheOptions{Dir: dir}})
 	require.NoError(t, err)
 	opt, said := small(), &notes{}
-	opt.Tuning.Segment, opt.Observer = 0, said // no segment before the end
+	opt.Tuning.Segment, opt.Note = 0, said.Note // no segment before the end
 	data := blobs(1, 150)
 	err = r.WithSession(ctx, opt, func(ctx context.Context, s *repo.Session) error {
 		require.NoError(t, put(s, r, pack.Data, data))
@@ -380,8 +380,7 @@ func TestVerifySeesOneWrongByteOfATrailer(t *testing.T) {
 // putMark marks packs for deletion, as the first phase of a prune does.
 func putMark(t *testing.T, r *repo.Repository, packs ...format.ID) store.Name {
 	t.Helper()
-	data, err := r.Keys().SealObject(seal.MarkObject, mark.Encode(&mark.Mark{Packs: packs, Created: 1}))
-	require.NoError(t, err)
+	data := r.Keys().SealObject(seal.MarkObject, mark.Encode(&mark.Mark{Packs: packs, Created: 1}))
 	name := store.Name{Kind: store.Mark, ID: seal.FileID(data).String()}
 	require.NoError(t, r.Store().Put(t.Context(), name, data))
 	return name
@@ -451,7 +450,7 @@ func TestUnreadableMarkStopsWritersBesideAPrune(t *testing.T) {
 	require.NoError(t, r.Store().Put(t.Context(), name, []byte("nonsense")))
 	var noted notes
 	opt := small()
-	opt.Observer = &noted
+	opt.Note = noted.Note
 	_, err := backUp(t.Context(), r, opt, blobs(1, 3))
 	require.NoError(t, err)
 	require.Contains(t, noted.String(), name.Path())
@@ -483,10 +482,8 @@ func (n *notes) Note(text string) {
 	defer n.mu.Unlock()
 	n.text = append(n.text, text)
 }
-func (n *notes) String() string                        { return strings.Join(n.text, "\n") }
-func (n *notes) Sealed(pack.Kind, int, int, int)       {}
-func (n *notes) Stored(store.Kind, int, time.Duration) {}
-func (n *notes) Waiting() func()                       { return func() {} }
+
+func (n *notes) String() string { return strings.Join(n.text, "\n") }
 
 // If another client declared the writer dead, its snapshot is published only if all packs of the index are still there.
 func TestLostLease(t *testing.T) {
@@ -516,7 +513,7 @@ func lostLease(t *testing.T, name string, last bool, meanwhile func(t *testing.T
 		old := packIDs(t, st)[0]
 		seen := &notes{}
 		opt := small()
-		opt.Observer = seen
+		opt.Note = seen.Note
 		err := r.WithSession(t.Context(), opt, func(ctx context.Context, s *repo.Session) error {
 			root, err := write(s, r, data)
 			require.NoError(t, err)

@@ -221,10 +221,7 @@ func tryslot(s Slot, secret, conf []byte) (unlocked, error) {
 	if err != nil {
 		return unlocked{}, fmt.Errorf("key %s: %w", s.ID.Short(), err)
 	}
-	keys, err := seal.Derive(master)
-	if err != nil {
-		return unlocked{}, err
-	}
+	keys := seal.Derive(master)
 	if err := config.Verify(conf, keys); err != nil {
 		return unlocked{}, fmt.Errorf("%w (%w)", errForeign, err)
 	}

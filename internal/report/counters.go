@@ -9,15 +9,9 @@ import (
 // Counter is a number that many goroutines add to. It fills a cache line of its own, because neighbouring counters are
 // added to by different workers all the time. Add once per batch or directory, not once per file, where you can.
 type Counter struct {
-	n atomic.Uint64
+	atomic.Uint64
 	_ [56]byte
 }
-
-// Add adds n and returns the new value.
-func (c *Counter) Add(n uint64) uint64 { return c.n.Add(n) }
-
-// Load returns the value.
-func (c *Counter) Load() uint64 { return c.n.Load() }
 
 // The groups are generic so that the atomic counters of a Ledger and the plain numbers of Totals have one declaration:
 // T is Counter in the one and uint64 in the other. The names in JSON are promised in docs/json.md.

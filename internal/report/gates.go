@@ -84,13 +84,14 @@ func (g *Gate) Title() string { return human.Device(g.Device, g.Medium) }
 
 // Whom names what the job yields to: "fio 1234 on sda (ssd)", "fio 1234 and 2 more on sda (ssd)", "other programs on
 // sda (ssd)".
-func (g *Gate) Whom() string { return whom(g.Blamed) + " on " + g.Title() }
+func (g *Gate) Whom() string { return Whom(g.Blamed) + " on " + g.Title() }
 
 // WhomNow is Whom of the processes that use the device now. One that has ended is not named: what it left in the page
 // cache may still be written.
-func (g *Gate) WhomNow() string { return whom(g.Current) + " on " + g.Title() }
+func (g *Gate) WhomNow() string { return Whom(g.Current) + " on " + g.Title() }
 
-func whom(all []Process) string {
+// Whom names the first process and counts the others.
+func Whom(all []Process) string {
 	if len(all) == 0 {
 		return "other programs"
 	}
@@ -218,8 +219,8 @@ func (t *Totals) Yielded() (g *Gate, share float64) {
 // StoodStill returns the gate that stalled the job for more than half of the elapsed time, and that share; nil and 0
 // without one. The stages of the workers do not show it, since a sleeping worker is in the stage whose I/O waits.
 func (t *Totals) StoodStill() (g *Gate, share float64) {
-	if g = t.stillest(); g == nil || 2*g.Held <= t.Elapsed {
+	if g, share = t.Yielded(); share <= 0.5 {
 		return nil, 0
 	}
-	return g, min(1, g.Held.Seconds()/t.Elapsed.Seconds())
+	return g, share
 }

@@ -12,25 +12,17 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 )
 
-// Severity distinguishes failures from remarks.
-type Severity uint8
-
-// The severities.
-const (
-	Failure Severity = iota // the object is missing from the result, or is not what it should be
-	Remark                  // the result is good, but the user should know
-)
-
-// Issue is one thing that went wrong with one path.
+// Issue is one thing that went wrong with one path. In a failure, the object is missing from the result, or is not what
+// it should be.
 type Issue struct {
-	Severity Severity
-	Path     string // bytes as found: need not be UTF-8. Empty if no path is concerned
-	Op       string // what was tried, as a verb with its noun: "open", "read", "set owner"
-	Err      error
+	Remark bool   // no failure: the result is good, but the user should know
+	Path   string // bytes as found: need not be UTF-8. Empty if no path is concerned
+	Op     string // what was tried, as a verb with its noun: "open", "read", "set owner"
+	Err    error
 }
 
-// KeptIssues is how many issues of each severity a Ledger remembers for the end of a job. Each is given to the sinks as
-// it happens, so none is lost; this bounds memory when a million files fail.
+// KeptIssues is how many failures, and how many remarks, a Ledger remembers for the end of a job. Each is given to the
+// sinks as it happens, so none is lost; this bounds memory when a million files fail.
 const KeptIssues = 1000
 
 // maxOps bounds the number of different Op texts of remarks that are counted separately.
@@ -51,7 +43,7 @@ type issues struct {
 // Fail records that path could not be dealt with: call it once per object. It counts the object as failed.
 func (l *Ledger) Fail(path, op string, err error) {
 	l.Objects.Failed.Add(1)
-	l.issues.add(Issue{Severity: Failure, Path: path, Op: op, Err: err})
+	l.issues.add(Issue{Path: path, Op: op, Err: err})
 }
 
 // Doubt records that a source as a whole does not have what it had before. It is a failure, and counted apart, too.
@@ -63,7 +55,7 @@ func (l *Ledger) Doubt(source string, err error) {
 // Note records something about path that the user should know but that does not make the result wrong: an attribute the
 // target of a restore cannot hold, a file that changed while it was read.
 func (l *Ledger) Note(path, op string, err error) {
-	l.issues.add(Issue{Severity: Remark, Path: path, Op: op, Err: err})
+	l.issues.add(Issue{Remark: true, Path: path, Op: op, Err: err})
 }
 
 // OnIssue registers a function that is given every issue as it happens. Calls are serialised; the function must be
@@ -85,7 +77,7 @@ func (is *issues) add(i Issue) {
 	is.mu.Lock()
 	defer is.mu.Unlock()
 	n := &is.failures
-	if i.Severity == Remark {
+	if i.Remark {
 		n = &is.notes
 		is.countRemark(i.Op)
 	}
@@ -141,7 +133,7 @@ func (l *Ledger) WriteIssues(b *bytes.Buffer, most int) {
 	}
 	var shown uint64
 	for _, i := range l.Issues() {
-		if i.Severity == Failure && shown < uint64(most) {
+		if !i.Remark && shown < uint64(most) {
 			b.WriteString(i.String() + "\n")
 			shown++
 		}

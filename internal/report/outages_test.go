@@ -30,14 +30,14 @@ func TestAnOutageIsWhatTheJobWaitsFor(t *testing.T) {
 		}
 		out, s := pass(9 * time.Second)
 		require.Equal(t, Outage{}, out)
-		require.Equal(t, "computing", s.WaitingFor())
+		require.Equal(t, "computing", s.Limit.String())
 
 		first.Outages.Begin("connection refused")
 		pass(2 * time.Second)
 		first.Outages.Begin("no route to host")
 		out, s = pass(3 * time.Second)
 		require.Equal(t, Outage{"no route to host", 5 * time.Second}, out, "it is the same outage")
-		require.Equal(t, "an answer of the target", s.WaitingFor())
+		require.Equal(t, "an answer of the target", s.Limit.String())
 		require.Equal(t, Answer, s.Limit)
 		require.Negative(t, s.Left)
 
@@ -45,7 +45,7 @@ func TestAnOutageIsWhatTheJobWaitsFor(t *testing.T) {
 		first.Outages.End()
 		out, s = pass(9 * time.Second)
 		require.Equal(t, Outage{Took: 5 * time.Second}, out)
-		require.Equal(t, "computing", s.WaitingFor())
+		require.Equal(t, "computing", s.Limit.String())
 
 		second.Outages.BeginAt("silent", time.Now().Add(-3*time.Second))
 		second.Outages.End()

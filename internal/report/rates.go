@@ -78,16 +78,8 @@ type Speeds struct {
 	Bytes, BytesAverage float64       // bytes per second that were read (restore: restored; check: verified)
 	Items, ItemsAverage float64       // objects per second that were dealt with
 	Left                time.Duration // estimated time to the end; negative if it cannot be estimated
-	Limit               Resource      // what holds the job up most now
+	Limit               Resource      // what holds the job up most now; Nothing: nothing was going on
 	Stalled             []float64     // for each gate, the part of the last seconds in which the job slept
-}
-
-// WaitingFor names the limit in words; empty if nothing was going on.
-func (s *Speeds) WaitingFor() string {
-	if s.Limit == Nothing {
-		return ""
-	}
-	return s.Limit.String()
 }
 
 // Meter turns a series of snapshots into speeds. It is not safe for concurrent use; every reader has its own.

@@ -150,11 +150,11 @@ func TestMeterNamesWhatIsWaitedForNow(t *testing.T) {
 	var m Meter
 	totals := &Totals{Phase: Scanning}
 	s := run(&m, totals, time.Minute, func(t *Totals) { t.Stages[Read] += time.Second })
-	require.Equal(t, "reading", s.WaitingFor())
+	require.Equal(t, "reading", s.Limit.String())
 	s = run(&m, totals, rateWindow, func(t *Totals) { t.Stages[WaitStore] += time.Second })
-	require.Equal(t, "the repository", s.WaitingFor())
+	require.Equal(t, "the repository", s.Limit.String())
 	s = run(&m, totals, 2*rateWindow, func(t *Totals) { t.Stages[Idle] += time.Second })
-	require.Empty(t, s.WaitingFor())
+	require.Empty(t, s.Limit.String())
 }
 
 // A job whose transfers are held by a limit waits for that, whatever stage its workers are in, and what waits to be
@@ -196,6 +196,6 @@ func TestTheProcessorsAreNoLimitOfASleepingJob(t *testing.T) {
 			t.Gates = []Gate{{Device: "sda"}, {Device: "sdb", Held: held}}
 		})
 		require.Equal(t, c.want, s.Limit, c.asleep)
-		require.Equal(t, c.want == Nothing, s.WaitingFor() == "")
+		require.Equal(t, c.want == Nothing, s.Limit.String() == "")
 	}
 }

@@ -106,9 +106,9 @@ const (
 	resourceCount = iota
 )
 
-// String completes "waiting mostly for: ".
+// String completes "waiting mostly for: "; "" for Nothing.
 func (r Resource) String() string {
-	return [resourceCount]string{"nothing", "scanning", "reading", "computing", "the repository", "writing", "memory",
+	return [resourceCount]string{"", "scanning", "reading", "computing", "the repository", "writing", "memory",
 		"the transfer limit", "an answer of the target"}[r]
 }
 

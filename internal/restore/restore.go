@@ -129,12 +129,9 @@ func (j *job) run(ctx context.Context, workers int) (*Result, error) {
 	l.Phase(report.Restoring)
 	group, gctx := errgroup.WithContext(ctx)
 	workers = min(max(1, workers), maxWorkers)
-	readers, err := r.NewFrameReaders(workers, min(workers, j.writers()))
-	if err != nil {
-		return nil, err
-	}
-	j.start(gctx, group, w, readers)
-	if err = group.Wait(); err == nil {
+	j.start(gctx, group, w, r.NewFrameReaders(workers, min(workers, j.writers())))
+	err := group.Wait()
+	if err == nil {
 		err = context.Cause(ctx) // a cancelled call is not a failure of its own
 	}
 	if err != nil {

@@ -2,7 +2,6 @@ package restore
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
@@ -13,22 +12,16 @@ import (
 // surveyExamples is how many paths of each kind a Survey remembers.
 const surveyExamples = 10
 
-// Survey is what a restore would replace or remove without consent.
+// Survey is what a restore would replace or remove without consent. Only the walker of a dry run adds to it.
 type Survey struct {
 	Differ   uint64   // objects that would be replaced by other content
 	Examples []string // their paths inside the snapshot
 	Extra    uint64   // objects that would be removed
 	Removed  []string // the paths of these, without what lies in a directory that would be removed
-
-	mu sync.Mutex
 }
 
 // few reports whether the survey still needs examples. Then it is worth a look whether a file is half-made.
-func (s *Survey) few() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.Examples) < surveyExamples
-}
+func (s *Survey) few() bool { return len(s.Examples) < surveyExamples }
 
 // Look compares existing objects with the selection, by the overwrite rule of the target. It reads files of equal size
 // whose times differ from the snapshot or are later than it, and those that a killed restore may have left half-made.
@@ -49,8 +42,6 @@ func (s *Survey) replaces(path string) {
 	if s == nil {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.Differ++
 	if len(s.Examples) < surveyExamples {
 		s.Examples = append(s.Examples, path)
@@ -62,8 +53,6 @@ func (s *Survey) removes(path string, n uint64) {
 	if s == nil || n == 0 {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.Extra += n
 	if len(s.Removed) < surveyExamples {
 		s.Removed = append(s.Removed, path)

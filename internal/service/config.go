@@ -42,7 +42,8 @@ func (c *Config) Add(j *job.Job, mounts []localfs.Mount) {
 	if notify.MetricsFile != "" {
 		c.Writable = append(c.Writable, filepath.Dir(notify.MetricsFile))
 	}
-	for _, log := range []string{j.Spec.Logs().Errors, j.Spec.Logs().Sessions} {
+	errorLog, sessionLog := j.Spec.Logs()
+	for _, log := range []string{errorLog, sessionLog} {
 		if filepath.IsAbs(log) {
 			c.Writable = append(c.Writable, filepath.Dir(log))
 		}

@@ -32,11 +32,8 @@ type corpus struct {
 
 // newCorpus makes the corpus. Its key is fixed, so that the chunk boundaries are.
 func newCorpus() (*corpus, error) {
-	c := &corpus{}
+	c := &corpus{keys: seal.Derive(seal.MasterKey{})}
 	var err error
-	if c.keys, err = seal.Derive(seal.MasterKey{}); err != nil {
-		return nil, fmt.Errorf("make keys: %w", err)
-	}
 	if c.chunks, err = chunker.New(c.keys.ChunkerKey(), chunker.DefaultParams()); err != nil {
 		return nil, fmt.Errorf("make chunker: %w", err)
 	}
@@ -120,10 +117,7 @@ func (c *corpus) cut(p []byte) (out []pack.Blob) {
 
 // pack puts all frames into a pack.
 func (c *corpus) pack() error {
-	builder, err := pack.NewBuilder(c.keys, pack.Data, nil)
-	if err != nil {
-		return err
-	}
+	builder := pack.NewBuilder(c.keys, pack.Data, nil)
 	compressor, err := pack.NewCompressor(usualLevel, 1<<20)
 	if err != nil {
 		return err

@@ -51,18 +51,14 @@ func (c *corpus) compress(worker, level int) (step, error) {
 }
 
 func (c *corpus) decompress(worker int) (step, error) {
-	opener, err := pack.NewOpener(c.keys, c.table.Kind, c.table.Salt)
-	if err != nil {
-		return nil, err
-	}
-	decompressor, err := pack.NewDecompressor()
+	opener, decompressor := pack.NewOpener(c.keys, c.table.Kind, c.table.Salt), pack.NewDecompressor()
 	dst := make([]byte, 0, frameSize+frameSize/16) // the decoder may write past the end
 	next := turns(worker)
 	return func() (int, error) {
 		f := &c.table.Frames[next()]
 		raw, _, err := decompressor.OpenFrame(opener, f.Offset, c.data[f.Offset:][:f.Sealed], dst)
 		return len(raw), err
-	}, err
+	}, nil
 }
 
 func (c *corpus) hash(worker int) (step, error) {
@@ -96,11 +92,9 @@ func (c *corpus) seal(worker int) (step, error) {
 	next := turns(worker)
 	buf := make([]byte, 0, sealedFrames*(frameSize+4096))
 	var builder *pack.Builder
-	return func() (_ int, err error) {
+	return func() (int, error) {
 		if builder == nil || builder.Frames() == sealedFrames {
-			if builder, err = pack.NewBuilder(c.keys, pack.Data, buf); err != nil {
-				return 0, err
-			}
+			builder = pack.NewBuilder(c.keys, pack.Data, buf)
 		}
 		i := next()
 		return frameSize, builder.Append(&pack.Payload{Codec: pack.Stored, Blobs: c.cuts[i], Raw: frameSize,

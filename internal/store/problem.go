@@ -28,7 +28,7 @@ type Problem struct {
 	What  string  // "nas refuses connections on port 445"
 	Cause error   // shown in brackets if it adds something; nil: none
 	Do    string  // "switch on ..., and run the command again"
-	Kinds []error // sentinels
+	Kinds []error // sentinels, and a cause that What contains already
 }
 
 // Error returns one sentence.
@@ -41,7 +41,7 @@ func (p *Problem) brief() string {
 	return p.What
 }
 
-// Unwrap returns the cause and the sentinels.
+// Unwrap returns the cause and the kinds.
 func (p *Problem) Unwrap() []error {
 	if p.Cause == nil {
 		return p.Kinds

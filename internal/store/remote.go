@@ -25,10 +25,3 @@ type Link struct {
 	// Conditional: that one of several writers gets a name rests on the server, not on its file system.
 	Conditional bool
 }
-
-// RepeatsItself reports whether a store repeats by itself what a lost connection interrupted. A store implements it by
-// a method RepeatsItself() bool.
-func RepeatsItself(st Store) bool {
-	r, ok := find[interface{ RepeatsItself() bool }](st)
-	return ok && r.RepeatsItself()
-}

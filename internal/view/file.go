@@ -31,10 +31,10 @@ type File struct {
 	loading sync.WaitGroup
 
 	mu     sync.Mutex
-	last   piece                    // part of the list of chunks that was used last
-	next   uint64                   // end of the last read
-	loaded uint64                   // end of what was loaded ahead, or is being loaded
-	coming map[uint64]chan struct{} // by where a chunk begins that is being loaded ahead; closed when it is there
+	last   piece  // part of the list of chunks that was used last
+	next   uint64 // end of the last read
+	loaded uint64 // end of what was loaded ahead, or is being loaded
+	coming int    // chunks that are being loaded ahead
 }
 
 // piece is a part of a list of chunks: chunks[i] begins at starts[i].
@@ -50,12 +50,13 @@ func (p *piece) at(at uint64) (tree.Chunk, uint64) {
 	return p.chunks[i], p.starts[i]
 }
 
-// NewFile returns the content of a file, without reading anything. The error is ErrNoContent if there is none.
+// NewFile returns the content of a file, without reading anything. load is that of Recent, so that a chunk that is
+// loaded ahead is not opened twice. The error is ErrNoContent if there is none.
 func NewFile(load tree.Load, n *tree.Node) (*File, error) {
 	if n.Outcome == tree.Skipped || n.Outcome == tree.Unreadable {
 		return nil, ErrNoContent
 	}
-	f := &File{load: load, size: n.Size, content: n.Content, coming: make(map[uint64]chan struct{})}
+	f := &File{load: load, size: n.Size, content: n.Content}
 	f.ahead, f.stop = context.WithCancel(context.Background())
 	return f, nil
 }
@@ -99,15 +100,6 @@ func (f *File) readChunk(ctx context.Context, p []byte, at uint64) (int, error) 
 	if c.IsHole() {
 		clear(p)
 		return len(p), nil
-	}
-	f.mu.Lock()
-	coming := f.coming[start]
-	f.mu.Unlock()
-	if coming != nil { // then it is not opened and verified twice
-		select {
-		case <-coming:
-		case <-ctx.Done():
-		}
 	}
 	blob, err := tree.LoadChunk(ctx, f.load, c)
 	if err != nil {
@@ -238,20 +230,18 @@ func (f *File) readAhead(at, end uint64) {
 		return
 	}
 	f.loaded = max(f.loaded, end)
-	for f.loaded < min(end+bytesAhead, f.last.to) && f.loaded >= f.last.from && len(f.coming) < chunksAhead {
+	for f.loaded < min(end+bytesAhead, f.last.to) && f.loaded >= f.last.from && f.coming < chunksAhead {
 		c, start := f.last.at(f.loaded)
 		f.loaded = start + c.Len
 		if c.IsHole() || start < end {
 			continue // a hole, or the read itself loads it
 		}
-		done := make(chan struct{})
-		f.coming[start] = done
+		f.coming++
 		f.loading.Go(func() {
 			_, _ = f.load(f.ahead, c.ID) // the read itself will say an error
 			f.mu.Lock()
-			delete(f.coming, start)
+			f.coming--
 			f.mu.Unlock()
-			close(done)
 		})
 	}
 }

@@ -3,7 +3,6 @@ package view
 import (
 	"context"
 	"fmt"
-	"sort"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -45,28 +44,16 @@ type folder struct {
 
 // Find descends one page of each level.
 func (f *folder) Find(ctx context.Context, name string) (Entry, error) {
-	before := uint64(0)
-	for id, level := f.root, -1; ; level-- {
-		p, err := f.trees.page(ctx, id, level)
-		if err != nil {
-			return Entry{}, err
-		}
-		if p.Level == 0 {
-			i := sort.Search(len(p.Nodes), func(i int) bool { return p.Nodes[i].Name >= name })
-			if i == len(p.Nodes) || p.Nodes[i].Name != name {
-				return Entry{}, ErrAbsent
-			}
-			return f.entry(before+uint64(i), &p.Nodes[i]), nil
-		}
-		i := sort.Search(len(p.Children), func(i int) bool { return p.Children[i].Last >= name })
-		if i == len(p.Children) {
-			return Entry{}, ErrAbsent
-		}
-		for _, left := range p.Children[:i] {
-			before += left.Nodes
-		}
-		id, level = p.Children[i].ID, p.Level
+	n, rank, err := tree.Find(f.root, name, func(id format.ID, level int) (*tree.Page, error) {
+		return f.trees.page(ctx, id, level)
+	})
+	if err != nil {
+		return Entry{}, err
 	}
+	if n == nil {
+		return Entry{}, ErrAbsent
+	}
+	return f.entry(rank, n), nil
 }
 
 // Entry descends one page of each level.
@@ -103,10 +90,14 @@ func (f *folder) leaf(ctx context.Context, number uint64) (p *tree.Page, first u
 			return nil, 0, err
 		}
 		if p.Level == 0 {
-			if number-first >= uint64(len(p.Nodes)) {
-				return nil, 0, f.ended(level, id)
+			switch {
+			case number-first < uint64(len(p.Nodes)):
+				return p, first, nil
+			case level >= 0: // a branch counted its nodes
+				return nil, 0, fmt.Errorf("tree page %s has fewer nodes than its branch says: %w", id.Short(),
+					format.ErrCorrupt)
 			}
-			return p, first, nil
+			return nil, 0, nil
 		}
 		i := 0
 		for ; i < len(p.Children) && number-first >= p.Children[i].Nodes; i++ {
@@ -117,14 +108,6 @@ func (f *folder) leaf(ctx context.Context, number uint64) (p *tree.Page, first u
 		}
 		id, level = p.Children[i].ID, p.Level
 	}
-}
-
-// ended returns an error if the page, reached from a branch that counted its nodes, has fewer.
-func (f *folder) ended(level int, id format.ID) error {
-	if level < 0 {
-		return nil
-	}
-	return fmt.Errorf("tree page %s has fewer nodes than its branch says: %w", id.Short(), format.ErrCorrupt)
 }
 
 func (f *folder) entry(number uint64, n *tree.Node) Entry {

@@ -12,14 +12,11 @@ import (
 
 // A blob is stored in a pack and read back. TestRestoreWithPkgAlone in restore_test.go restores a whole repository.
 func Example() {
-	master, err := seal.NewMasterKey()
-	check(err)
-	keys, err := seal.Derive(master)
-	check(err)
+	master := seal.NewMasterKey()
+	keys := seal.Derive(master)
 
 	data := []byte("the content of a file")
-	builder, err := pack.NewBuilder(keys, pack.Data, nil)
-	check(err)
+	builder := pack.NewBuilder(keys, pack.Data, nil)
 	check(builder.Append(&pack.Payload{
 		Codec: pack.Stored, Raw: uint32(len(data)), Data: data,
 		Blobs: []pack.Blob{{ID: keys.Hasher().ID(data), Len: uint32(len(data))}},
@@ -28,10 +25,8 @@ func Example() {
 	check(err)
 
 	frame := table.Frames[0]
-	opener, err := pack.NewOpener(keys, table.Kind, table.Salt)
-	check(err)
-	decompressor, err := pack.NewDecompressor()
-	check(err)
+	opener := pack.NewOpener(keys, table.Kind, table.Salt)
+	decompressor := pack.NewDecompressor()
 	raw, lengths, err := decompressor.OpenFrame(opener, frame.Offset, stored[frame.Offset:][:frame.Sealed], nil)
 	check(err)
 	fmt.Println(lengths, string(raw))
@@ -40,8 +35,7 @@ func Example() {
 
 // The master key is wrapped under a passphrase.
 func Example_keySlot() {
-	master, err := seal.NewMasterKey()
-	check(err)
+	master := seal.NewMasterKey()
 	cheap := keyfile.Params{Time: 1, MemoryKiB: 64, Threads: 1} // use keyfile.DefaultParams
 	slot, err := keyfile.Wrap(master, keyfile.Passphrase, []byte("correct horse"), cheap, "user@host", 0)
 	check(err)

@@ -55,8 +55,8 @@ func open(folder string, passphrase []byte) (*repository, error) {
 	if err := config.Verify(stored, r.keys); err != nil {
 		return nil, err
 	}
-	r.dec, err = pack.NewDecompressor()
-	return r, err
+	r.dec = pack.NewDecompressor()
+	return r, nil
 }
 
 // unlock tries a passphrase on each key slot.
@@ -75,7 +75,7 @@ func unlock(folder string, passphrase []byte) (*seal.Keys, error) {
 			continue // another slot may serve
 		}
 		if master, err := slot.Unwrap(passphrase); err == nil {
-			return seal.Derive(master)
+			return seal.Derive(master), nil
 		}
 	}
 	return nil, fmt.Errorf("no key slot in %s opens with this passphrase", folder)
@@ -173,10 +173,7 @@ func (r *repository) blob(_ context.Context, id format.ID) ([]byte, error) {
 	if _, err := f.ReadAt(sealed, int64(at.frame.Offset)); err != nil {
 		return nil, err
 	}
-	opener, err := pack.NewOpener(r.keys, at.header.Kind, at.header.Salt)
-	if err != nil {
-		return nil, err
-	}
+	opener := pack.NewOpener(r.keys, at.header.Kind, at.header.Salt)
 	raw, lens, err := r.dec.OpenFrame(opener, at.frame.Offset, sealed, nil)
 	if err != nil {
 		return nil, err

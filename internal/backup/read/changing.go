@@ -12,11 +12,6 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// repeats reports whether a file that changes while it is read is read again.
-func (o *Options) repeats() bool {
-	return o.Retries > 0 && (o.Serialization == options.SharedDynamic || o.Serialization == options.SharedStatic)
-}
-
 // outcome is the result of one attempt to read a file.
 type outcome uint8
 
@@ -44,11 +39,6 @@ func (s *Stage) before(ctx context.Context, f *localfs.File, d *Dir, i uint32, t
 	}
 	if scan.Safe(at.Ctime, tree.TimeOf(time.Now())) {
 		return at, nil
-	}
-	if try == 0 && f.Presumed() { // its status is that of the scan
-		if at.Stat, err = f.Stat(); err != nil {
-			return at, err
-		}
 	}
 	wait := scan.Granularity
 	if at.Ctime == d.Entries[i].Changed() {

@@ -28,38 +28,13 @@ func compareOpened(e *scan.Entry, f *localfs.File) openResult {
 	return isScanned
 }
 
-// known returns what the scan found out about e, so that opening it needs no status call. Of an entry on another file
-// system than its directory, the device is unknown. Where a changing file may be read once only, the times are
-// withheld: without a status call before the read, a change since the scan would look like a change during the read.
-func (s *Stage) known(d *Dir, e *scan.Entry) localfs.Known {
+// known returns what the scan found out about e. Of an entry on another file system than its directory, the device is
+// unknown.
+func known(d *Dir, e *scan.Entry) localfs.Known {
 	if e.Mount() {
 		return localfs.Known{}
 	}
-	return localfs.Known{
-		Dev: d.Dev, Ino: e.Ino, Times: s.Options.repeats() && !d.FS.Pseudo,
-		Size: e.Size, Mtime: e.ModTime(), Ctime: e.Changed(),
-	}
-}
-
-// stale reports whether a file that was opened without a status call is not the one that was scanned, has changed
-// since, or could not be read. What was read of it is not used.
-func stale(o *opened, w *localfs.BatchFile) bool {
-	return o.file.Presumed() && (w.Err != nil || w.FactsErr != nil || !o.file.Same(&w.Facts.Stat))
-}
-
-// readAgain opens a stale file with a status call and reads it. It returns false if the outcome is recorded already.
-func (r *Reader) readAgain(ctx context.Context, b *Portion, o *opened, w *localfs.BatchFile,
-	p *Piece) (openResult, bool) {
-	e, s := &b.dir.Entries[o.entry], r.stage
-	r.files.Done(o.file)
-	o.file = nil
-	f, err := openAgain(b.handle, e,
-		func() (*localfs.File, error) { return r.files.Open(b.handle, e.Name, localfs.Known{}) })
-	if err != nil {
-		return s.openFailed(b.dir, b.handle, o.entry, err), false
-	}
-	o.file, o.state = f, compareOpened(e, f)
-	return r.attempt(ctx, b.dir, o, w, p, 0)
+	return localfs.Known{Dev: d.Dev, Ino: e.Ino}
 }
 
 // attempt reads an open small file by itself, behind what is in p. It returns false if the outcome is recorded.

@@ -47,7 +47,7 @@ func (r *Reader) residentFirst(b *Portion, entries []uint32) int {
 	r.absent = r.absent[:0]
 	for _, i := range entries {
 		e := &b.dir.Entries[i]
-		if e.Type == tree.File && b.handle.Resident(e.Name, r.stage.known(b.dir, e)) {
+		if e.Type == tree.File && b.handle.Resident(e.Name, known(b.dir, e)) {
 			entries[n] = i
 			n++
 		} else {

@@ -165,13 +165,7 @@ func (r *Reader) readGroup(ctx context.Context, b *Portion, entries []uint32, p 
 	for k := range r.wholes {
 		w := &r.wholes[k]
 		items, o := len(p.Items), &r.group[w.Index]
-		state, ok := o.state, true
-		if stale(o, w) {
-			state, ok = r.readAgain(ctx, b, o, w, p)
-		}
-		if ok {
-			state = r.evaluate(ctx, b.dir, o, w, p)
-		}
+		state := r.evaluate(ctx, b.dir, o, w, p)
 		if err := r.finishEntry(ctx, b, o.entry, state, items < len(p.Items), rest); err != nil {
 			return n, err
 		}
@@ -213,7 +207,7 @@ func (r *Reader) open(ctx context.Context, b *Portion, i uint32, p *Piece, rest 
 		}(len(r.group))
 	}
 	f, err := openAgain(b.handle, e, func() (*localfs.File, error) {
-		return r.files.Open(b.handle, e.Name, r.stage.known(b.dir, e))
+		return r.files.Open(b.handle, e.Name, known(b.dir, e))
 	})
 	if !first && (errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)) {
 		return false, nil

@@ -102,7 +102,7 @@ func TestResidentFilesComeFirst(t *testing.T) {
 			t.Skip("the kernel keeps these pages")
 		}
 	}
-	if !dir.Resident("0", stage.known(d, &d.Entries[0])) {
+	if !dir.Resident("0", known(d, &d.Entries[0])) {
 		t.Skip("no io_uring here, or a file system whose reads block")
 	}
 	busy, err := gate.Pass(iopolicy.NewClient(iopolicy.Important)).Begin(t.Context(), iopolicy.Op{Kind: iopolicy.Read})

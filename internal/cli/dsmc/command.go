@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/tidemark-backup/tidemark/internal/options"
 )
 
 // ErrUsage: the command line is malformed, or has what is not supported.
@@ -17,9 +19,6 @@ type Command struct {
 	Flags   []string          // tidemark's flags
 	Ignored []string          // options of IBM's client without effect here, in capitals
 }
-
-// Lookup explains a keyword of an option file: see options.Keyword.
-type Lookup func(word string) (keyword, option, hint string)
 
 // commands lists the commands; capitals are the shortest form of a word. Of several that fit the first one counts.
 func commands() []string {
@@ -104,21 +103,21 @@ func refused() []string {
 }
 
 // Parse reads a command line. The error wraps ErrUsage and never contains the value of an option.
-func Parse(args []string, lookup Lookup) (*Command, error) {
+func Parse(args []string) (*Command, error) {
 	c := &Command{Options: map[string]string{}}
-	var options []string
+	var given []string
 	for i, arg := range args {
 		if arg == "--" { // what follows are file specifications
 			c.Args = append(c.Args, args[i+1:]...)
 			break
 		}
 		if strings.HasPrefix(arg, "-") && len(arg) > 1 {
-			options = append(options, arg)
+			given = append(given, arg)
 		} else {
 			c.Args = append(c.Args, arg)
 		}
 	}
-	if len(c.Args) == 0 && len(options) > 0 && abbreviates(strings.TrimLeft(options[0], "-?"), "Help") {
+	if len(c.Args) == 0 && len(given) > 0 && abbreviates(strings.TrimLeft(given[0], "-?"), "Help") {
 		c.Name = "help"
 		return c, nil
 	}
@@ -132,8 +131,8 @@ func Parse(args []string, lookup Lookup) (*Command, error) {
 			strings.Join(c.Args[:min(2, len(c.Args))], " "))
 	}
 	c.Args = c.Args[n:]
-	for _, arg := range options {
-		if err := c.option(arg, lookup); err != nil && c.Supported() {
+	for _, arg := range given {
+		if err := c.option(arg); err != nil && c.Supported() {
 			return nil, err
 		}
 	}
@@ -141,7 +140,7 @@ func Parse(args []string, lookup Lookup) (*Command, error) {
 }
 
 // option reads one option.
-func (c *Command) option(arg string, lookup Lookup) error {
+func (c *Command) option(arg string) error {
 	if strings.HasPrefix(arg, "--") { // tidemark's own
 		c.Flags = append(c.Flags, arg)
 		return nil
@@ -172,7 +171,7 @@ func (c *Command) option(arg string, lookup Lookup) error {
 			return fmt.Errorf("%w: -%s is not supported by %s: leave it out", ErrUsage, strings.ToLower(name), c.Name)
 		}
 	}
-	keyword, option, _ := lookup(word)
+	keyword, option, _ := options.Keyword(word)
 	switch {
 	case keyword == "":
 		return fmt.Errorf("%w: unknown option -%s: 'tidemark dsmc help' lists the options", ErrUsage, word)

@@ -11,18 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func lookup(word string) (keyword, option, hint string) {
-	switch {
-	case abbreviates(word, "RESOURceutilization"):
-		return "RESOURCEUTILIZATION", "resource-utilization", ""
-	case abbreviates(word, "QUIET"):
-		return "QUIET", "quiet", ""
-	case abbreviates(word, "PASSWORD"):
-		return "PASSWORD", "", "see PASSWORDFILE"
-	}
-	return "", "", ""
-}
-
 func TestCommandsAndTheirAbbreviations(t *testing.T) {
 	for line, want := range map[string]string{
 		"i": "incremental", "INCR": "incremental", "incremental /a": "incremental", "sel /a": "selective", "re /a": "",
@@ -35,7 +23,7 @@ func TestCommandsAndTheirAbbreviations(t *testing.T) {
 		"h": "help", "help": "help", "-help": "help", "ar /a": "archive", "sch": "schedule", "exp /a": "expire",
 		"b im /a": "backup image", "query": "", "q": "", "q zz": "", "se /a": "", "frobnicate": "", "": "",
 	} {
-		c, err := Parse(strings.Fields(line), lookup)
+		c, err := Parse(strings.Fields(line))
 		switch {
 		case want == "":
 			require.ErrorIs(t, err, ErrUsage, line)
@@ -46,7 +34,7 @@ func TestCommandsAndTheirAbbreviations(t *testing.T) {
 	}
 	require.NotEmpty(t, supported())
 	for name := range supported() {
-		c, err := Parse(strings.Fields(name), lookup)
+		c, err := Parse(strings.Fields(name))
 		require.NoError(t, err)
 		require.True(t, c.Supported())
 		require.Equal(t, name, c.Name)
@@ -55,12 +43,12 @@ func TestCommandsAndTheirAbbreviations(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	c, err := Parse([]string{"q", "-INAC", "ba", "-su=yes", "/a b/*", "-Resourceutilization=5", "--json", "-quiet",
-		"-password=geheim", "-pitd=01/31/2024"}, lookup)
+		"-password=geheim", "-pitd=01/31/2024"})
 	require.NoError(t, err)
 	require.Equal(t, &Command{Name: "query backup", Args: []string{"/a b/*"},
 		Options: map[string]string{"inactive": "yes", "subdir": "yes", "pitdate": "01/31/2024"},
 		Flags:   []string{"--resource-utilization=5", "--json", "--quiet"}, Ignored: []string{"PASSWORD"}}, c)
-	c, err = Parse([]string{"i", "-quiet", "--", "-x", "--", "--json"}, lookup)
+	c, err = Parse([]string{"i", "-quiet", "--", "-x", "--", "--json"})
 	require.NoError(t, err)
 	require.Equal(t, &Command{Name: "incremental", Args: []string{"-x", "--", "--json"}, Options: map[string]string{},
 		Flags: []string{"--quiet"}}, c, "what follows -- are names")
@@ -71,7 +59,7 @@ func TestOptions(t *testing.T) {
 		"i -optfile=":               "VALUE",
 		"restore /a -subdir=geheim": "-subdir: write yes or no",
 	} {
-		_, err := Parse(strings.Fields(line), lookup)
+		_, err := Parse(strings.Fields(line))
 		require.ErrorIs(t, err, ErrUsage, line)
 		require.ErrorContains(t, err, want, line)
 		require.NotContains(t, err.Error(), "geheim")
@@ -80,11 +68,11 @@ func TestOptions(t *testing.T) {
 		"q fi -dateformat=3": {"dateformat": "3"}, "i -su=Y": {"subdir": "yes"}, "restore /a -SUbdir=No": {"subdir": "no"},
 		"q ba /a -su=n": {"subdir": "no"},
 	} {
-		c, err := Parse(strings.Fields(line), lookup)
+		c, err := Parse(strings.Fields(line))
 		require.NoError(t, err, line)
 		require.Equal(t, want, c.Options, line)
 	}
-	c, err = Parse([]string{"archive", "-frobnicate"}, lookup)
+	c, err = Parse([]string{"archive", "-frobnicate"})
 	require.NoError(t, err, "the command is what is not supported")
 	require.False(t, c.Supported())
 }
@@ -158,7 +146,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("restore {/home}/x -=secret -pitd=secret")
 	f.Add("- -- -x=secret")
 	f.Fuzz(func(t *testing.T, line string) {
-		c, err := Parse(strings.Fields(line), lookup)
+		c, err := Parse(strings.Fields(line))
 		if err != nil {
 			require.ErrorIs(t, err, ErrUsage)
 			return

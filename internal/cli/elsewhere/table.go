@@ -20,9 +20,6 @@ type Row struct {
 	Line string
 }
 
-// Programs lists the other programs.
-func Programs() []string { return []string{"restic", "borg", "kopia", "tmutil", "dsmc"} }
-
 // Commands lists the commands of the other programs, including those with the same name here.
 func Commands() []Row {
 	return rows(map[string]string{"restic": resticCommands, "borg": borgCommands, "kopia": kopiaCommands,
@@ -42,7 +39,7 @@ func Variables() []Row {
 
 // rows parses tables with lines "theirs | ours; alternative | note | line".
 func rows(tables map[string]string) (all []Row) {
-	for _, program := range Programs() {
+	for _, program := range []string{"restic", "borg", "kopia", "tmutil", "dsmc"} {
 		for line := range strings.Lines(tables[program]) {
 			cells := strings.Split(strings.TrimSpace(line), "|")
 			for i := range cells {

@@ -17,25 +17,27 @@ type Cache struct {
 	Removed bool `json:"removed"`         // in a dry run: would be
 }
 
-// Caches is a list of cache folders.
-type Caches struct {
-	Dir     string
-	List    []Cache
-	Cleanup bool
-	DryRun  bool
+// Caches is a list of the cache folders in dir: a table and the sum, and a record for each.
+func Caches(dir string, list []Cache, cleanup, dry bool) Record {
+	var all []any
+	for _, one := range list {
+		one.Path, _ = event.Escape(one.Path)
+		one.Location, _ = event.Escape(one.Location)
+		all = append(all, event.Of("cache", &one))
+	}
+	return &result{func(w *show.Page) { writeCaches(w, dir, list, cleanup, dry) }, all}
 }
 
-// Text writes a table and the sum.
-func (c *Caches) Text(w *show.Page) {
+func writeCaches(w *show.Page, dir string, list []Cache, cleanup, dry bool) {
 	t := table{head: []string{"Repository", "Last used", "Location~", "Size>", ""}}
 	var bytes, freed, removed, old uint64
-	for i := range c.List {
-		one := &c.List[i]
+	for i := range list {
+		one := &list[i]
 		size, note := uint64(one.Bytes), ""
 		bytes += size
 		switch {
 		case one.Removed:
-			note = would(c.DryRun, "removed")
+			note = would(dry, "removed")
 			removed++
 			freed += size
 		case one.InUse:
@@ -54,26 +56,16 @@ func (c *Caches) Text(w *show.Page) {
 		}
 		t.add(one.Repository[:8], day(one.Used), location, human.Size(size), note)
 	}
-	if len(c.List) > 0 {
+	if len(list) > 0 {
 		t.write(w)
 	}
-	text := fmt.Sprintf("%s in %s, %s", human.Plural(uint64(len(c.List)), "cache"), human.Printable(c.Dir),
+	text := fmt.Sprintf("%s in %s, %s", human.Plural(uint64(len(list)), "cache"), human.Printable(dir),
 		human.Size(bytes))
 	switch {
-	case c.Cleanup:
-		text += fmt.Sprintf("; %s: %d, %s", would(c.DryRun, "removed"), removed, human.Size(freed))
+	case cleanup:
+		text += fmt.Sprintf("; %s: %d, %s", would(dry, "removed"), removed, human.Size(freed))
 	case old > 0:
 		text += fmt.Sprintf("; old: %d ('tidemark cache --cleanup' removes them)", old)
 	}
 	fmt.Fprintln(w, text)
-}
-
-// Events returns a record for each cache.
-func (c *Caches) Events() (all []any) {
-	for _, one := range c.List {
-		one.Path, _ = event.Escape(one.Path)
-		one.Location, _ = event.Escape(one.Location)
-		all = append(all, event.Of("cache", &one))
-	}
-	return all
 }

@@ -69,7 +69,6 @@ type Check struct {
 	Ledger      *report.Ledger `json:"-"`
 	Result      *check.Result  `json:"-"`
 	Halfway     bool           `json:"-"`                          // it failed or was interrupted
-	Full        bool           `json:"-"`                          // as of Backup
 	NumErrors   uint64         `json:"num_errors"`                 // problems, each an `error`
 	BrokenPacks []string       `json:"broken_packs"`               // list
 	RepairIndex bool           `json:"suggest_repair_index"`       // true if that would help
@@ -90,7 +89,7 @@ func (c *Check) Text(w *show.Page) {
 	if proven := provenText(&known); proven != "" && !c.Halfway {
 		s.Facts = []string{proven}
 	}
-	if !c.Full {
+	if !w.Full {
 		show.WriteShort(w, c.Ledger, &t, s)
 		return
 	}

@@ -49,7 +49,6 @@ func (c *CopiedSnapshot) Events() []any {
 // Copied ends a copy.
 type Copied struct {
 	Ledger *report.Ledger `json:"-"`
-	Full   bool           `json:"-"` // as of Backup
 	DryRun bool           `json:"dry_run,omitempty"`
 	*copy.Result
 	event.Ending
@@ -70,7 +69,7 @@ func (c *Copied) Text(w *show.Page) {
 	}
 	fmt.Fprintf(w, "stored: %s of file data with %s, %s of trees; the repository grew by %s\n",
 		human.Plural(r.Blobs, "chunk"), human.Size(r.BlobBytes), human.Plural(r.Trees, "page"), human.Size(r.BytesStored))
-	if c.Full {
+	if w.Full {
 		writeSession(w, &t)
 	}
 }

@@ -19,12 +19,6 @@ type JSON struct {
 	quiet    bool
 }
 
-// Note is the event of a remark that is no result.
-type Note struct {
-	Type string `json:"message_type"` // "note"
-	Text string `json:"message"`
-}
-
 // NewJSON returns a printer on standard output and standard error. With quiet there are no status events.
 func NewJSON(out, err io.Writer, quiet bool) *JSON {
 	return &JSON{out: event.NewWriter(out), err: event.NewWriter(err), raw: err, quiet: quiet}
@@ -45,7 +39,7 @@ func (j *JSON) Report(r Record) error { return j.Print(r) }
 
 // Note writes a note event. A write error on standard error cannot be reported.
 func (j *JSON) Note(text string) {
-	_ = j.err.Write(Note{"note", store.Mask(strings.TrimSpace(text))})
+	_ = j.err.Write(event.Of("note", map[string]string{"message": store.Mask(strings.TrimSpace(text))}))
 }
 
 // Show does nothing: what a user must not miss is in the records too.
@@ -59,18 +53,16 @@ func (j *JSON) Watch(ctx context.Context, l *report.Ledger) func() {
 	})
 	silence, stop := report.OnSignal(l, j.raw), func() {}
 	if !j.quiet {
-		stop = show.Start(ctx, func(ctx context.Context) { show.Repeat(ctx, show.StatusEvery, nil, j.status(l)) })
+		stop = show.Start(ctx, func(ctx context.Context) { j.status(ctx, l) })
 	}
 	return func() { silence(); stop() }
 }
 
-// status returns a function that writes a status event. As for issues, a write error is left to the summary.
-func (j *JSON) status(l *report.Ledger) func() {
-	var m report.Meter
-	return func() {
-		t := l.Snapshot()
-		_ = j.out.Write(event.NewStatus(&t, m.Observe(&t), l.CurrentPaths()))
-	}
+// status writes status events until ctx ends. As for issues, a write error is left to the summary.
+func (j *JSON) status(ctx context.Context, l *report.Ledger) {
+	show.Observe(ctx, l, show.StatusEvery, false, func(t *report.Totals, s report.Speeds) {
+		_ = j.out.Write(event.NewStatus(t, s, l.CurrentPaths()))
+	})
 }
 
 // Fail writes the exit_error event.

@@ -1,6 +1,7 @@
 package output
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -35,15 +36,8 @@ func Keys(slots []repo.Slot) Record {
 }
 
 func method(m keyfile.Method) string {
-	switch m {
-	case keyfile.Passphrase:
-		return "passphrase"
-	case keyfile.KeyFile:
-		return "keyfile"
-	case keyfile.Recovery:
-		return "recovery"
-	}
-	return m.String()
+	return cmp.Or(map[keyfile.Method]string{keyfile.Passphrase: "passphrase", keyfile.KeyFile: "keyfile",
+		keyfile.Recovery: "recovery"}[m], m.String())
 }
 
 // KeyChange is a key that was changed: "added" or "removed".

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/report"
 )
 
@@ -25,7 +26,7 @@ func Logged(p Printer, errors, sessions io.Writer) Printer {
 		l.errors = NewText(errors, errors, TextOptions{})
 	}
 	if sessions != nil {
-		l.sessions = NewText(sessions, sessions, TextOptions{})
+		l.sessions = NewText(sessions, sessions, TextOptions{Output: options.Output{Full: true}})
 	}
 	return l
 }
@@ -41,19 +42,11 @@ func (l *logged) each(do func(t *Text)) {
 
 // Report implements Printer.
 func (l *logged) Report(r Record) error {
-	var full Record
-	switch r := r.(type) {
-	case *Backup:
-		all := *r
-		all.Full, full = true, &all
-	case *Restore:
-		all := *r
-		all.Full, full = true, &all
-	default:
-		return l.Printer.Report(r)
-	}
-	if l.sessions != nil {
-		_ = l.sessions.Print(full) // the writer of a log reports its own errors
+	switch r.(type) {
+	case *Backup, *Restore:
+		if l.sessions != nil {
+			_ = l.sessions.Print(r) // the writer of a log reports its own errors
+		}
 	}
 	return l.Printer.Report(r)
 }
@@ -75,7 +68,7 @@ func (l *logged) Show(text string) { l.Printer.Show(text) }
 // Watch implements Printer.
 func (l *logged) Watch(ctx context.Context, ledger *report.Ledger) func() {
 	ledger.OnIssue(func(i report.Issue) {
-		if i.Severity == report.Failure {
+		if !i.Remark {
 			l.each(func(t *Text) { t.Note(i.String()) })
 		}
 	})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/show"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -105,8 +106,8 @@ func TestJSONKeepsStandardOutputClean(t *testing.T) {
 func TestJSONHasAStatusEachSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		step := NewJSON(&out, io.Discard, false).status(report.New(time.Now))
-		stop := show.Start(t.Context(), func(ctx context.Context) { show.Repeat(ctx, show.StatusEvery, nil, step) })
+		p, l := NewJSON(&out, io.Discard, false), report.New(time.Now)
+		stop := show.Start(t.Context(), func(ctx context.Context) { p.status(ctx, l) })
 		time.Sleep(3500 * time.Millisecond)
 		stop()
 		require.Equal(t, 3, strings.Count(out.String(), `"message_type":"status"`))
@@ -119,22 +120,24 @@ func TestAResultThatCannotBeWrittenFails(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
 	for _, quiet := range []bool{false, true} {
-		p := NewText(f, io.Discard, TextOptions{Quiet: quiet})
+		p := NewText(f, io.Discard, TextOptions{Output: options.Output{Quiet: quiet}})
 		require.ErrorIs(t, p.Report(&Backup{Ledger: report.New(time.Now), ID: format.ID{1}}), os.ErrClosed)
 	}
 }
 
 func TestQuiet(t *testing.T) {
 	var out bytes.Buffer
-	require.NoError(t, NewText(&out, &out, TextOptions{Quiet: true}).Report(&Backup{ID: format.ID{0xab}}))
+	quietly := TextOptions{Output: options.Output{Quiet: true}}
+	require.NoError(t, NewText(&out, &out, quietly).Report(&Backup{ID: format.ID{0xab}}))
 	require.Equal(t, format.ID{0xab}.String()+"\n", out.String())
-	require.NoError(t, NewText(&out, &out, TextOptions{Quiet: true}).Report(&Backup{Skipped: true}))
+	require.NoError(t, NewText(&out, &out, quietly).Report(&Backup{Skipped: true}))
 	require.Equal(t, format.ID{0xab}.String()+"\n", out.String())
 }
 
 func TestQuietIsAboutNotes(t *testing.T) {
 	var out, errs bytes.Buffer
-	p := NewText(&out, &errs, TextOptions{Quiet: true})
+	quietly := TextOptions{Output: options.Output{Quiet: true}}
+	p := NewText(&out, &errs, quietly)
 	p.Note("x")
 	require.NoError(t, p.Report(&Created{ID: "0123456789"}))
 	require.Empty(t, out.String()+errs.String())

@@ -14,7 +14,6 @@ import (
 type Pruned struct {
 	Ledger *report.Ledger `json:"-"`
 	Result *prune.Result  `json:"-"`
-	Full   bool           `json:"-"` // as of Backup
 	Allows string         `json:"-"` // what --max-unused allows
 	DryRun bool           `json:"dry_run,omitempty"`
 	prune.Counts
@@ -42,7 +41,7 @@ type Pruned struct {
 // Text writes what was found and done, and what is left for later.
 func (p *Pruned) Text(w *show.Page) {
 	t := p.Ledger.Snapshot()
-	if !p.Full {
+	if !w.Full {
 		show.WriteShort(w, p.Ledger, &t, show.Short{Lead: p.lead(), Figures: []string{p.packs()}, Facts: p.facts()})
 		return
 	}

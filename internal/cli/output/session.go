@@ -19,7 +19,6 @@ type Backup struct {
 	ID      format.ID // zero: no snapshot was saved
 	Skipped bool      // nothing had changed, and the user wanted no snapshot then
 	Found   []backup.Found
-	Full    bool // the report with all figures
 	event.BackupSummary
 }
 
@@ -39,7 +38,7 @@ func (b *Backup) Text(w *show.Page) {
 	if b.RetentionWaits != "" {
 		s.Facts = append(s.Facts, "retention waits: "+b.RetentionWaits)
 	}
-	writeReport(w, b.Ledger, s, b.Full)
+	writeReport(w, b.Ledger, s)
 }
 
 // Events returns the summary.
@@ -75,9 +74,9 @@ func (b *Backup) summary(t *report.Totals) *event.BackupSummary {
 const issuesShown = 20
 
 // writeReport writes a short report; or a full one: all figures, what went wrong, and what a short one starts with.
-func writeReport(w *show.Page, l *report.Ledger, s show.Short, full bool) {
+func writeReport(w *show.Page, l *report.Ledger, s show.Short) {
 	t := l.Snapshot()
-	if !full {
+	if !w.Full {
 		show.WriteShort(w, l, &t, s)
 		return
 	}
@@ -102,7 +101,6 @@ type Restore struct {
 	Ledger        *report.Ledger `json:"-"`
 	Target        string         `json:"-"`
 	Hint          string         `json:"-"` // what to do about metadata that could not be set; "" for nothing
-	Full          bool           `json:"-"` // as of Backup
 	DryRun        bool           `json:"dry_run,omitempty"`
 	TotalFiles    uint64         `json:"total_files"`    // selected objects
 	FilesRestored uint64         `json:"files_restored"` // as in `status`
@@ -148,7 +146,7 @@ func (r *Restore) Text(w *show.Page) {
 	if r.Hint != "" {
 		s.Facts = append(s.Facts, r.Hint)
 	}
-	writeReport(w, r.Ledger, s, r.Full)
+	writeReport(w, r.Ledger, s)
 }
 
 // Events returns the summary.

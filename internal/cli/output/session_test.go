@@ -20,10 +20,10 @@ func TestFullReportsNameQuietDevices(t *testing.T) {
 	result := &check.Result{}
 	text := func(full bool) (all []string) {
 		for _, one := range []Record{
-			&Backup{Ledger: l, Full: full}, &Restore{Ledger: l, Full: full},
-			&Check{Ledger: l, Result: result, Full: full},
+			&Backup{Ledger: l}, &Restore{Ledger: l},
+			&Check{Ledger: l, Result: result},
 		} {
-			var b show.Page
+			b := show.Page{Full: full}
 			one.Text(&b)
 			require.NotContains(t, b.String(), "\n\n\n")
 			all = append(all, b.String())

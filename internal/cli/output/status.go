@@ -51,8 +51,9 @@ func (s *Status) Text(w *show.Page) {
 func (s *Status) Lines() []show.Line {
 	var lines []show.Line
 	add := func(style show.Style, text string) { lines = append(lines, show.Line{Text: text, Style: style}) }
-	for i := range s.defined() {
-		lines = append(lines, s.serviceJob(&s.defined()[i])...)
+	defined := *s.DefinedJobs()
+	for i := range defined {
+		lines = append(lines, s.serviceJob(&defined[i])...)
 	}
 	others := 0
 	for i := range s.Jobs {
@@ -94,14 +95,6 @@ func (s *Status) Lines() []show.Line {
 		}
 	}
 	return wrapped
-}
-
-// defined returns the jobs of the service, or those of its files if it does not answer.
-func (s *Status) defined() []event.DaemonJob {
-	if s.Service != nil {
-		return s.Service.Jobs
-	}
-	return s.Defined
 }
 
 // Presence describes a service that does not answer.
@@ -365,24 +358,17 @@ const (
 
 // VerdictCode returns the exit code of a verdict, as plug-ins of monitoring systems have them.
 func VerdictCode(verdict string) int {
-	switch verdict {
-	case Fresh:
-		return 0
-	case Stale, Incomplete:
-		return 1
-	case Failed, Damaged:
-		return 2
+	code, known := map[string]int{Fresh: 0, Stale: 1, Incomplete: 1, Failed: 2, Damaged: 2}[verdict]
+	if !known {
+		return 3
 	}
-	return 3
+	return code
 }
 
 // Verdict returns the worst of what is known of the jobs and the service. A fact goes before what is unknown. limit is
 // the age from which on the backup of a default repository without jobs is stale; 0: none.
 func Verdict(o *event.Overview, proven *proofs.Summary, limit time.Duration, now time.Time) string {
-	jobs := o.Defined
-	if o.Service != nil {
-		jobs = o.Service.Jobs
-	}
+	jobs := *o.DefinedJobs()
 	verdicts := map[string]bool{}
 	fresh := map[string]bool{} // groups: one of their repositories is enough
 	for i := range jobs {

@@ -107,17 +107,13 @@ func fit(widths, least []int, width int) (changed bool) {
 func narrowed(row []string, widths []int, marks []string) []string {
 	out := slices.Clone(row)
 	for i, mark := range marks {
-		switch mark {
-		case "~":
-			parts := strings.Split(row[i], "\n")
+		if mark == "|" {
+			out[i] = human.Wrap(row[i], widths[i]) // which leaves long words
+		}
+		if mark == "|" || mark == "~" {
+			parts := strings.Split(out[i], "\n")
 			for k := range parts {
 				parts[k] = human.CutMiddle(parts[k], widths[i])
-			}
-			out[i] = strings.Join(parts, "\n")
-		case "|":
-			parts := strings.Split(human.Wrap(row[i], widths[i]), "\n")
-			for k := range parts {
-				parts[k] = human.CutMiddle(parts[k], widths[i]) // a long word
 			}
 			out[i] = strings.Join(parts, "\n")
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/report/show"
@@ -16,11 +17,9 @@ import (
 
 // TextOptions select what is printed.
 type TextOptions struct {
-	Quiet    bool
-	Verbose  int
-	Interval time.Duration // between two lines of progress where there is no terminal; 0: no lines
-	Term     string        // the environment's TERM
-	NoColor  bool          // NO_COLOR is set
+	options.Output        // with an Interval of 0, no lines of progress
+	Term           string // the environment's TERM
+	NoColor        bool   // NO_COLOR is set
 }
 
 // Text prints for people.
@@ -56,10 +55,10 @@ func (t *Text) terminal(w io.Writer) *os.File {
 // page returns a page for a terminal, or for nil.
 func (t *Text) page(terminal *os.File) *show.Page {
 	if terminal == nil {
-		return &show.Page{}
+		return &show.Page{Full: t.opt.Full}
 	}
 	width, _ := show.TerminalSize(terminal)()
-	return &show.Page{Colors: !t.opt.NoColor, Width: width}
+	return &show.Page{Colors: !t.opt.NoColor, Width: width, Full: t.opt.Full}
 }
 
 // line writes text to standard error.
@@ -112,7 +111,7 @@ func (t *Text) Show(text string) { fmt.Fprint(t.err, human.Harmless(store.Mask(t
 func (t *Text) Watch(ctx context.Context, l *report.Ledger) func() {
 	l.OnIssue(func(i report.Issue) {
 		switch {
-		case i.Severity == report.Failure:
+		case !i.Remark:
 			t.line(show.Red, i.String())
 		case t.opt.Verbose > 0:
 			fmt.Fprintln(t.err, i.String())
@@ -126,9 +125,7 @@ func (t *Text) progress(ctx context.Context, l *report.Ledger) func() {
 	switch {
 	case t.opt.Quiet:
 	case t.screen != nil:
-		resized, forget := show.Resized()
-		stop := show.Start(ctx, func(ctx context.Context) { show.RunView(ctx, l, t.screen, show.ViewEvery, resized) })
-		return func() { stop(); forget() }
+		return show.Start(ctx, func(ctx context.Context) { show.RunView(ctx, l, t.screen, show.ViewEvery, true) })
 	case t.opt.Interval > 0:
 		stamp := func() string { return time.Now().Format("2006-01-02 15:04:05 ") }
 		return show.Start(ctx, func(ctx context.Context) { show.RunLog(ctx, l, t.err, t.opt.Interval, stamp) })

@@ -55,10 +55,7 @@ func ending(until time.Time) string {
 func gateState(g *event.Gate) string {
 	text := strings.ReplaceAll(g.State, "_", " ")
 	if len(g.Blamed) > 0 && g.State != report.StateKey(iopolicy.Disengaged) {
-		text += ", for " + g.Blamed[0].String()
-		if more := len(g.Blamed) - 1; more > 0 {
-			text += fmt.Sprintf(" and %d more", more)
-		}
+		text += ", for " + report.Whom(g.Blamed)
 	}
 	return human.Printable(text)
 }

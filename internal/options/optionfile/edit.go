@@ -138,9 +138,9 @@ func (e *editor) apply(group []options.Setting) error {
 	line := keyword
 	for i, s := range group {
 		values[i] = s.Value
-		text, err := quote(s.Value)
-		if err != nil {
-			return fmt.Errorf("%w: %s", err, keyword)
+		text, ok := options.Quote(s.Value)
+		if !ok {
+			return fmt.Errorf("%w: %s", ErrQuotes, keyword)
 		}
 		line += " " + text
 	}
@@ -219,14 +219,6 @@ func (e *editor) result() []byte {
 		out = append(out, e.added...)
 	}
 	return []byte(strings.Join(out, "\n") + "\n")
-}
-
-// quote returns a value as an option file holds it.
-func quote(value string) (string, error) {
-	if text, ok := options.Quote(value); ok {
-		return text, nil
-	}
-	return "", ErrQuotes
 }
 
 // Text shows the changes: a line with "-" was in the file, a line with "+" will be.

@@ -57,17 +57,11 @@ func (s *Sources) Create(ctx context.Context, ask bool) (*New, error) {
 // machineKey writes a key file before the repository is made, so that there is no moment at which it could not be
 // opened. Its name holds the repository's ID, which is not known yet.
 func (n *New) machineKey(dir string) error {
-	text, secret, err := keyfile.NewSecretFile()
-	if err != nil {
-		return err
-	}
-	if n.sources.DryRun {
-		n.Secrets = append(n.Secrets, repo.Secret{Method: keyfile.KeyFile, Value: secret})
-		return nil
-	}
-	err = n.sources.flush(dir, func() error { return n.writeMachineKey(dir, text) })
-	if err != nil {
-		return err
+	text, secret := keyfile.NewSecretFile()
+	if !n.sources.DryRun {
+		if err := n.sources.flush(dir, func() error { return n.writeMachineKey(dir, text) }); err != nil {
+			return err
+		}
 	}
 	n.Secrets = append(n.Secrets, repo.Secret{Method: keyfile.KeyFile, Value: secret})
 	return nil
@@ -125,16 +119,13 @@ func (s *Sources) readOrMakeKeyFile(path string) ([]byte, error) {
 	if _, err := os.Stat(filepath.Dir(path)); err != nil {
 		return nil, fmt.Errorf("make key file: %w", err)
 	}
-	_, secret, err = keyfile.NewSecretFile()
-	return secret, err
+	_, secret = keyfile.NewSecretFile()
+	return secret, nil
 }
 
 // MakeKeyFile writes a new key file that only this user can read, and returns its secret.
 func MakeKeyFile(path string) ([]byte, error) {
-	text, secret, err := keyfile.NewSecretFile()
-	if err != nil {
-		return nil, err
-	}
+	text, secret := keyfile.NewSecretFile()
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("make key file: %w", err)

@@ -13,8 +13,7 @@ import (
 // recoveryKey returns a new recovery key and its last group.
 func recoveryKey(t *testing.T) (key, group string) {
 	t.Helper()
-	key, _, err := keyfile.NewRecoveryKey()
-	require.NoError(t, err)
+	key, _ = keyfile.NewRecoveryKey()
 	return key, key[len(key)-4:]
 }
 

@@ -55,8 +55,7 @@ func TestAskedOnceForAllSlotsAndOnlyWhenNeeded(t *testing.T) {
 }
 
 func TestRecoveryKeyIsKnownByItself(t *testing.T) {
-	text, want, err := keyfile.NewRecoveryKey()
-	require.NoError(t, err)
+	text, want := keyfile.NewRecoveryKey()
 	secret := open(t, &Sources{Keys: options.Keys{Password: options.Secret(text)}}, "id")
 	require.Equal(t, want, secret(keyfile.Recovery))
 	require.Equal(t, []byte(text), secret(keyfile.Passphrase), "it may be the passphrase of another repository")

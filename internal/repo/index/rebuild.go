@@ -167,10 +167,7 @@ func (b *rebuild) flush(ctx context.Context) error {
 		return nil
 	}
 	b.seg.Supersedes = b.supersedes
-	data, id, err := object.Seal(b.x.keys, store.Index, index.Encode(nil, &b.seg))
-	if err != nil {
-		return fmt.Errorf("seal index segment: %w", err)
-	}
+	data, id := object.Seal(b.x.keys, store.Index, index.Encode(nil, &b.seg))
 	if !b.keepHere {
 		err := object.Put(ctx, b.x.st, object.Named(store.Index, id), data, true)
 		switch {

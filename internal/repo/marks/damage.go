@@ -15,10 +15,7 @@ import (
 
 // Put stores a mark and reads it back.
 func Put(ctx context.Context, st store.Store, keys *seal.Keys, m *mark.Mark) (Mark, error) {
-	data, id, err := object.Seal(keys, store.Mark, mark.Encode(m))
-	if err != nil {
-		return Mark{}, fmt.Errorf("seal mark: %w", err)
-	}
+	data, id := object.Seal(keys, store.Mark, mark.Encode(m))
 	if err := object.Put(ctx, st, object.Named(store.Mark, id), data, true); err != nil {
 		return Mark{}, fmt.Errorf("put mark: %w", err)
 	}

@@ -37,11 +37,8 @@ func TombstoneOf(hash format.ID) store.Name {
 func PutTombstone(ctx context.Context, st store.Store, keys *seal.Keys, snapshots []format.ID,
 	contents map[format.ID][]byte) error {
 	m := &mark.Mark{Created: time.Now().Unix(), Forgotten: snapshots, Contents: contents}
-	data, id, err := object.Seal(keys, store.Mark, mark.Encode(m))
-	if err == nil {
-		err = object.Put(ctx, st, TombstoneOf(id), data, true)
-	}
-	if err != nil {
+	data, id := object.Seal(keys, store.Mark, mark.Encode(m))
+	if err := object.Put(ctx, st, TombstoneOf(id), data, true); err != nil {
 		return fmt.Errorf("record forgotten snapshots: %w", err)
 	}
 	return nil

@@ -151,15 +151,13 @@ func Load(ctx context.Context, st store.Store, keys *seal.Keys, name store.Name,
 }
 
 // Seal returns plain as a sealed file and the name the file must have.
-func Seal(keys *seal.Keys, kind store.Kind, plain []byte) (data []byte, id format.ID, err error) {
+func Seal(keys *seal.Keys, kind store.Kind, plain []byte) (data []byte, id format.ID) {
 	as, err := sealedAs(kind)
 	if err != nil {
-		return nil, format.ID{}, err
+		panic(err) // a mistake of the caller
 	}
-	if data, err = keys.SealObject(as, plain); err != nil {
-		return nil, format.ID{}, err
-	}
-	return data, seal.FileID(data), nil
+	data = keys.SealObject(as, plain)
+	return data, seal.FileID(data)
 }
 
 // Put stores data under name. If prove is set it reads the file back and compares it, unless the store has done so. A

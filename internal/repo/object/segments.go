@@ -134,10 +134,7 @@ func (s *Segments) Update(ctx context.Context, out *Standing, listed []Info, vis
 func PutSegment(ctx context.Context, st store.Store, keys *seal.Keys, seg *index.Segment, prove bool) (id format.ID,
 	size int64, err error,
 ) {
-	data, id, err := Seal(keys, store.Index, index.Encode(nil, seg))
-	if err != nil {
-		return id, 0, fmt.Errorf("seal index segment: %w", err)
-	}
+	data, id := Seal(keys, store.Index, index.Encode(nil, seg))
 	if err := Put(ctx, st, Named(store.Index, id), data, prove); err != nil {
 		return id, int64(len(data)), fmt.Errorf("store index segment: %w", err)
 	}

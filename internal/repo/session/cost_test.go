@@ -65,24 +65,12 @@ func TestPacksStayInsideTheirBuffers(t *testing.T) {
 	}
 }
 
-// frames counts frames.
-type frames struct {
-	silent
-	n, raw int
-}
-
-func (f *frames) Sealed(_ pack.Kind, _, raw, _ int) {
-	f.n++
-	f.raw += raw
-}
-
 // TestWorkersFillOneFrame: what many workers add is compressed as if one had added it. A flush waits for the frames
 // that others store, and a buffer comes back for the next frame.
 func TestWorkersFillOneFrame(t *testing.T) {
 	const workers, each, size = 8, 64, 1 << 10
 	to, _ := target(t, mem.New())
-	seen := &frames{}
-	opt := Options{Observer: seen, Tuning: Tuning{Frame: 32 * size}}
+	opt := Options{Tuning: Tuning{Frame: 32 * size}}
 	require.NoError(t, Run(t.Context(), to, opt, func(_ context.Context, s *Session) error {
 		var all errgroup.Group
 		for k := range workers {
@@ -100,8 +88,8 @@ func TestWorkersFillOneFrame(t *testing.T) {
 		require.NoError(t, s.Writer(pack.Data).Flush())
 		s.packers[0].mu.Lock()
 		defer s.packers[0].mu.Unlock()
-		require.Equal(t, workers*each/32, seen.n, "none is partly filled")
-		require.Equal(t, workers*each*size, seen.raw)
+		require.Equal(t, workers*each/32, s.packers[0].open.Frames(), "none is partly filled")
+		require.Equal(t, uint64(workers*each*size), s.Totals().DataRaw)
 		require.LessOrEqual(t, len(s.writers[0].free), workers)
 		return nil
 	}))

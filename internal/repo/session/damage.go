@@ -127,7 +127,7 @@ func (s *Session) MarkDamaged(ctx context.Context, packs []format.ID) error {
 	if len(packs) == 0 {
 		return nil
 	}
-	s.opt.Observer.Note(fmt.Sprintf("packs that are missing, empty, cut off or damaged: %d; what this run needs of "+
+	s.opt.Note(fmt.Sprintf("packs that are missing, empty, cut off or damaged: %d; what this run needs of "+
 		"them is stored again; run 'tidemark check' to see what else they held", len(packs)))
 	if s.opt.DryRun {
 		s.unmarked = true

@@ -271,8 +271,7 @@ func TestManyLeasesAreReadSoon(t *testing.T) {
 		to, _ := target(t, st)
 		for i := range 200 {
 			l := &lease.Lease{ID: lease.ID{1, byte(i)}, Host: "host"}
-			data, err := to.Keys.SealObject(seal.LeaseObject, lease.Encode(l))
-			require.NoError(t, err)
+			data := to.Keys.SealObject(seal.LeaseObject, lease.Encode(l))
 			require.NoError(t, st.Put(t.Context(), store.Name{Kind: store.Lease, ID: l.Name()}, data))
 		}
 		beside(t, farAway{st}, func(ctx context.Context, s *Session, _ []Other) {

@@ -64,14 +64,11 @@ func newLease(st store.Store, to Target, opt Options) *writerLease {
 
 // start puts the lease.
 func (l *writerLease) start(ctx context.Context) error {
-	id, err := lease.NewID()
-	if err != nil {
-		return err
-	}
-	l.record.ID = id
+	l.record.ID = lease.NewID()
 	l.lock = writerlock.Take(l.folder, l.record.ID.String())
 	l.record.Started = l.now().Unix()
 	l.name = store.Name{Kind: store.Lease, ID: l.record.Name()} // also after an error: the file may exist
+	var err error
 	l.began, err = l.put(ctx, l.name)
 	l.last = l.began
 	return err
@@ -103,10 +100,7 @@ func (l *writerLease) run(ctx context.Context) {
 // name is of an attempt that failed or whose answer was lost, so it is replaced; then nothing can fence it.
 func (l *writerLease) put(ctx context.Context, name store.Name) (time.Time, error) {
 	l.record.Heartbeat = l.now().Unix()
-	data, err := l.keys.SealObject(seal.LeaseObject, lease.Encode(&l.record))
-	if err != nil {
-		return time.Time{}, err
-	}
+	data := l.keys.SealObject(seal.LeaseObject, lease.Encode(&l.record))
 	l.sent = time.Now()
 	info, err := l.st.PutNew(ctx, name, data)
 	if errors.Is(err, store.ErrExists) {
@@ -405,7 +399,7 @@ func (s *Session) verifyAfterPublish(ctx context.Context, name store.Name, lapse
 // That is more than the snapshot needs, but the packs of subtrees taken over from the parent are unknown here.
 // Repeating a run that fails for this reason is fast, since its packs are in the index.
 func (s *Session) recheck(ctx context.Context) error {
-	s.opt.Observer.Note("the lease of this run had expired; making sure that everything it relies on is still there")
+	s.opt.Note("the lease of this run had expired; making sure that everything it relies on is still there")
 	all, err := marks.All(ctx, s.st, s.to.Keys)
 	if err != nil {
 		return fmt.Errorf("read marks: %w", err)

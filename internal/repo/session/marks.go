@@ -83,7 +83,7 @@ func (s *Session) ignore(ctx context.Context, damaged []marks.Unreadable) error 
 				"after it was killed", damaged[0].Why, o.Lease.PID, o.Lease.Host)
 		}
 	}
-	s.opt.Observer.Note(fmt.Sprintf("%s is damaged and is ignored; what it named is not known: 'tidemark prune' removes "+
+	s.opt.Note(fmt.Sprintf("%s is damaged and is ignored; what it named is not known: 'tidemark prune' removes "+
 		"it, and 'tidemark check --read-data' finds damage that it may have named", damaged[0].Name.Path()))
 	return nil
 }

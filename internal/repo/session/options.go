@@ -3,19 +3,20 @@ package session
 import (
 	"time"
 
-	"github.com/tidemark-backup/tidemark/internal/store"
+	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 )
 
 // Options are the options of a session. The zero value selects the defaults.
 type Options struct {
 	Holder
-	Level    int      // compression: 0 default, 1 fastest to 4 best, negative stores everything as it is
-	Uploads  int      // concurrent uploads of packs to the target; 0: 2
-	Memory   int64    // bytes for the buffers of packs; 0: what Uploads needs; at least one pack of each kind
-	DryRun   bool     // do all the work and write nothing
-	Observer Observer // receives events; may be nil
-	Tuning   Tuning
+	Level   int               // compression: 0 default, 1 fastest to 4 best, negative stores everything as it is
+	Uploads int               // concurrent uploads of packs to the target; 0: 2
+	Memory  int64             // bytes for the buffers of packs; 0: what Uploads needs; at least one pack of each kind
+	DryRun  bool              // do all the work and write nothing
+	Ledger  *report.Ledger    // counts what is stored, and the time for it; nil: none
+	Note    func(text string) // gets messages for the user that are no errors, from any goroutine; nil: they are dropped
+	Tuning  Tuning
 }
 
 // Holder describes the writer: in its lease, and by what it asks for first.
@@ -68,26 +69,6 @@ const (
 	defaultOpenPack  = 5 * time.Minute
 )
 
-// Observer receives the events of a session. Its methods are called from many goroutines and must be quick.
-type Observer interface {
-	// Sealed: blobs of raw bytes together became sealed bytes of the open pack.
-	Sealed(kind pack.Kind, blobs, raw, sealed int)
-	// Stored: a file of size bytes is on the target and verified. In a dry run: would be.
-	Stored(kind store.Kind, size int, took time.Duration)
-	// Waiting: a caller of FrameWriter is blocked, until end is called, because the target takes packs more slowly than
-	// they are made.
-	Waiting() (end func())
-	// Note: a message for the user that is not an error.
-	Note(text string)
-}
-
-type silent struct{}
-
-func (silent) Sealed(pack.Kind, int, int, int)       {}
-func (silent) Stored(store.Kind, int, time.Duration) {}
-func (silent) Waiting() func()                       { return func() {} }
-func (silent) Note(string)                           {}
-
 func (o Options) withDefaults() Options {
 	switch {
 	case o.Level == 0:
@@ -98,8 +79,11 @@ func (o Options) withDefaults() Options {
 	if o.Uploads <= 0 {
 		o.Uploads = defaultUploads
 	}
-	if o.Observer == nil {
-		o.Observer = silent{}
+	if o.Ledger == nil {
+		o.Ledger = report.New(time.Now)
+	}
+	if o.Note == nil {
+		o.Note = func(string) {}
 	}
 	t := &o.Tuning
 	t.Frame = orDefault(t.Frame, defaultFrame)

@@ -77,9 +77,7 @@ func (p *packer) append(payload *pack.Payload) error {
 		if err != nil {
 			return err
 		}
-		if p.open, err = pack.NewBuilder(p.s.to.Keys, p.kind, buf); err != nil {
-			return fmt.Errorf("begin pack: %w", err)
-		}
+		p.open = pack.NewBuilder(p.s.to.Keys, p.kind, buf)
 		p.opened = p.s.opt.Tuning.Now()
 	}
 	before := p.open.Size()
@@ -87,7 +85,7 @@ func (p *packer) append(payload *pack.Payload) error {
 		return err
 	}
 	p.s.totals.frame(p.kind, len(payload.Blobs), int(payload.Raw))
-	p.s.opt.Observer.Sealed(p.kind, len(payload.Blobs), int(payload.Raw), p.open.Size()-before)
+	p.s.opt.Ledger.Bytes.Compressed.Add(uint64(p.open.Size() - before))
 	if p.open.Size() >= p.target {
 		return p.dispatch()
 	}
@@ -127,7 +125,7 @@ func (p *packer) buffer() ([]byte, error) {
 // waiting measures how long the holder of mu is blocked by the store; call its result at the end.
 func (p *packer) waiting() func() {
 	p.held.Store(true)
-	end := p.s.opt.Observer.Waiting()
+	end := p.s.opt.Ledger.Blocked()
 	p.s.blocked.Begin()
 	return func() {
 		p.s.blocked.End()
@@ -140,7 +138,7 @@ func (p *packer) waiting() func() {
 func (p *packer) behind() func() {
 	end := func() {}
 	if p.held.Load() {
-		end = p.s.opt.Observer.Waiting()
+		end = p.s.opt.Ledger.Blocked()
 	}
 	p.s.blocked.Begin()
 	return func() {

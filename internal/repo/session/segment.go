@@ -97,12 +97,9 @@ func (s *Session) writeSegment(ctx context.Context, packs []index.Pack) (err err
 // target was away would send everything since its last segment again.
 func (s *Session) remember(packs []index.Pack) {
 	seg := &index.Segment{Packs: packs}
-	_, id, err := object.Seal(s.to.Keys, store.Index, index.Encode(nil, seg))
-	if err == nil {
-		err = s.to.Index.Merge(id, seg)
-	}
-	if err != nil {
-		s.opt.Observer.Note(fmt.Sprintf("%d packs that are stored are not in any index, and may be sent again: %v",
+	_, id := object.Seal(s.to.Keys, store.Index, index.Encode(nil, seg))
+	if err := s.to.Index.Merge(id, seg); err != nil {
+		s.opt.Note(fmt.Sprintf("%d packs that are stored are not in any index, and may be sent again: %v",
 			len(packs), err))
 	}
 }

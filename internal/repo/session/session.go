@@ -24,6 +24,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/repo/snapcache"
 	"github.com/tidemark-backup/tidemark/internal/repo/treecache"
+	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/tune"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -243,7 +244,7 @@ func (s *Session) end(failed error) error {
 		return err
 	}
 	if leaseErr := s.lease.end(ctx); leaseErr != nil {
-		s.opt.Observer.Note(fmt.Sprintf("the lease of this run stays until it expires: %v", leaseErr))
+		s.opt.Note(fmt.Sprintf("the lease of this run stays until it expires: %v", leaseErr))
 	}
 	return err
 }
@@ -348,7 +349,7 @@ func (s *Session) unusable(ctx context.Context, info *blobindex.PackInfo) (gone 
 	s.checkedMu.Unlock()
 	if gone && !doomed && !reported {
 		s.StopUsing(info.ID)
-		s.opt.Observer.Note(fmt.Sprintf("pack %s is missing or cut off: what this run needs of it is stored again; "+
+		s.opt.Note(fmt.Sprintf("pack %s is missing or cut off: what this run needs of it is stored again; "+
 			"run 'tidemark check' to see what else it held", info.ID.Short()))
 	}
 	return doomed || gone, nil
@@ -414,10 +415,7 @@ func (s *Session) save(ctx context.Context, sn *snapshot.Snapshot, last bool) (f
 		at := s.lease.renewed()
 		sn.Renewed = tree.TimeOf(at)
 	}
-	data, id, err := object.Seal(s.to.Keys, store.Snapshot, snapshot.Encode(sn))
-	if err != nil {
-		return format.ID{}, s.fail(fmt.Errorf("seal snapshot: %w", err))
-	}
+	data, id := object.Seal(s.to.Keys, store.Snapshot, snapshot.Encode(sn))
 	name := object.Named(store.Snapshot, id)
 	if err = object.Put(ctx, s.st, name, data, !s.opt.DryRun); err == nil {
 		err = s.verifyAfterPublish(ctx, name, lapses, last)
@@ -443,5 +441,11 @@ func (s *Session) save(ctx context.Context, sn *snapshot.Snapshot, last bool) (f
 // stored records a file that is durable and verified.
 func (s *Session) stored(kind store.Kind, size int, start time.Time) {
 	s.totals.files(kind, size)
-	s.opt.Observer.Stored(kind, size, s.opt.Tuning.Now().Sub(start))
+	l := s.opt.Ledger
+	l.AddTime(report.Store, s.opt.Tuning.Now().Sub(start))
+	l.Bytes.Stored.Add(uint64(size))
+	l.Bytes.Transferred.Add(uint64(size))
+	if kind == store.Pack {
+		l.Packs.Stored.Add(1)
+	}
 }

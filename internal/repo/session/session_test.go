@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	blobindex "github.com/tidemark-backup/tidemark/internal/repo/index"
+	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -83,8 +83,7 @@ func (m *mapIndex) Packs(yield func(blobindex.PackInfo) error) error {
 
 func target(t *testing.T, st store.Store) (Target, *mapIndex) {
 	t.Helper()
-	keys, err := seal.Derive(seal.MasterKey{1})
-	require.NoError(t, err)
+	keys := seal.Derive(seal.MasterKey{1})
 	x := &mapIndex{blobs: make(map[format.ID]uint32)}
 	return Target{Store: st, Keys: keys, Index: x}, x
 }
@@ -496,43 +495,12 @@ func TestBufferCounts(t *testing.T) {
 	}))
 }
 
-// tally is an Observer that adds up.
-type tally struct {
-	mu                 sync.Mutex
-	blobs, raw, sealed map[pack.Kind]int
-	files              map[store.Kind]int
-	bytes              int
-}
-
-func (o *tally) Sealed(kind pack.Kind, blobs, raw, sealed int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.blobs[kind] += blobs
-	o.raw[kind] += raw
-	o.sealed[kind] += sealed
-}
-
-func (o *tally) Stored(kind store.Kind, size int, took time.Duration) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.files[kind]++
-	o.bytes += size
-	if took < 0 {
-		panic("time runs backwards")
-	}
-}
-
-func (o *tally) Waiting() func() { return func() {} }
-func (o *tally) Note(string)     {}
-
-func TestObserverAndTotalsAgreeWithTheTarget(t *testing.T) {
+func TestLedgerAndTotalsAgreeWithTheTarget(t *testing.T) {
 	st := mem.New()
 	to, _ := target(t, st)
-	o := &tally{
-		blobs: map[pack.Kind]int{}, raw: map[pack.Kind]int{}, sealed: map[pack.Kind]int{}, files: map[store.Kind]int{},
-	}
+	l := report.New(time.Now)
 	var totals Totals
-	opt := Options{Level: -1, Observer: o, Tuning: Tuning{Frame: 100, DataPack: 1000, Segment: 3}}
+	opt := Options{Level: -1, Ledger: l, Tuning: Tuning{Frame: 100, DataPack: 1000, Segment: 3}}
 	require.NoError(t, Run(t.Context(), to, opt, func(ctx context.Context, s *Session) error {
 		for i := range 100 {
 			add(t, s, pack.Data, []byte{byte(i), 0, 0, 0})
@@ -542,9 +510,7 @@ func TestObserverAndTotalsAgreeWithTheTarget(t *testing.T) {
 		totals = s.Totals()
 		return err
 	}))
-	require.Equal(t, map[pack.Kind]int{pack.Data: 100, pack.Trees: 1}, o.blobs)
-	require.Equal(t, map[pack.Kind]int{pack.Data: 400, pack.Trees: 4}, o.raw)
-	require.Greater(t, o.sealed[pack.Data], 400)
+	require.Greater(t, l.Bytes.Compressed.Load(), uint64(404))
 	there, size, packs := map[store.Kind]int{}, 0, 0
 	for _, kind := range []store.Kind{store.Pack, store.Index, store.Snapshot} {
 		for info, err := range st.List(t.Context(), kind) {
@@ -556,8 +522,10 @@ func TestObserverAndTotalsAgreeWithTheTarget(t *testing.T) {
 			}
 		}
 	}
-	require.True(t, maps.Equal(there, o.files), "%v %v", there, o.files)
-	require.Equal(t, size, o.bytes)
+	require.Equal(t, uint64(there[store.Pack]), l.Packs.Stored.Load())
+	require.Equal(t, uint64(size), l.Bytes.Stored.Load())
+	require.Equal(t, uint64(size), l.Bytes.Transferred.Load())
+	require.GreaterOrEqual(t, l.Snapshot().Stages[report.Store], time.Duration(0))
 	require.Equal(t, Totals{
 		DataBlobs: 100, TreeBlobs: 1, DataRaw: 400, TreeRaw: 4, Packs: uint64(there[store.Pack]),
 		Stored: uint64(size), InPacks: uint64(packs),

@@ -141,6 +141,14 @@ type Overview struct {
 	Problems   []string  `json:"problems,omitempty"`   // what is missing here, and why
 }
 
+// DefinedJobs returns the jobs of the service, or those of its files if it does not answer.
+func (o *Overview) DefinedJobs() *[]DaemonJob {
+	if o.Service != nil {
+		return &o.Service.Jobs
+	}
+	return &o.Defined
+}
+
 // Machine is a machine with snapshots in a repository.
 type Machine struct {
 	Host string `json:"hostname"` // as in its snapshots

@@ -106,7 +106,7 @@ func NewStatus(t *report.Totals, s report.Speeds, paths []string) *Status {
 		Type: "status", Phase: t.Phase.Key(), SecondsElapsed: uint64(t.Elapsed / time.Second),
 		PercentDone: p.Ratio(), TotalFiles: p.ObjectsTotal, FilesDone: p.Objects, Unit: p.Unit,
 		TotalBytes: p.BytesTotal, BytesDone: p.Bytes, BytesRead: t.Bytes.Read, BytesTransferred: t.Derive().Moved,
-		BytesPerSecond: s.Bytes, ItemsPerSecond: s.Items, ErrorCount: t.Failures, WaitingFor: s.WaitingFor(),
+		BytesPerSecond: s.Bytes, ItemsPerSecond: s.Items, ErrorCount: t.Failures, WaitingFor: s.Limit.String(),
 		TargetError: t.Outage.Why, CurrentFiles: Paths(paths), Yielding: yielding(t),
 	}
 	switch {
@@ -143,7 +143,7 @@ type Error struct {
 // NewError returns the event of an issue during a job.
 func NewError(job report.Kind, i report.Issue) *Error {
 	e := &Error{Type: "error", Op: i.Op, During: job.String()}
-	if i.Severity == report.Remark {
+	if i.Remark {
 		e.Type = "remark"
 	}
 	if job == report.Backup {

@@ -50,7 +50,7 @@ func TestErrorEvent(t *testing.T) {
 	require.JSONEq(t, `{"message_type":"remark","error":{"message":"no"},"during":"restore","op":"set owner",
 		"item":"/caf\\xe9\\\\x","path_raw":"`+base64.StdEncoding.EncodeToString([]byte("/caf\xe9\\x"))+`"}`,
 		encode(t, NewError(report.Restore, report.Issue{
-			Severity: report.Remark, Op: "set owner", Path: "/caf\xe9\\x", Err: errors.New("no"),
+			Remark: true, Op: "set owner", Path: "/caf\xe9\\x", Err: errors.New("no"),
 		})))
 	require.JSONEq(t, `{"message_type":"error","error":{"message":""},"during":"check","op":"read pack","item":""}`,
 		encode(t, NewError(report.Check, report.Issue{Op: "read pack"})))

@@ -119,9 +119,8 @@ func NewFigures(t *report.Totals) Figures {
 			f.Stages[report.Stage(s).Key()] = spent.Seconds()
 		}
 	}
-	if r, share := t.Stages.Bottleneck(); r != report.Nothing {
-		f.Bottleneck, f.BottleneckPart = r.String(), share
-	}
+	r, share := t.Stages.Bottleneck()
+	f.Bottleneck, f.BottleneckPart = r.String(), share
 	return f
 }
 

@@ -37,7 +37,8 @@ func (s Style) paint(text string) string {
 type Page struct {
 	bytes.Buffer
 	Colors bool
-	Width  int // of the terminal, in columns; 0: there is none
+	Width  int  // of the terminal, in columns; 0: there is none
+	Full   bool // reports have all figures
 }
 
 // Prose returns a text broken at words where the terminal ends.

@@ -13,12 +13,9 @@ import (
 // RunLog writes a line of progress to w every so often until ctx ends: what there is instead of a view where there is
 // no terminal. prefix is put before each line.
 func RunLog(ctx context.Context, l *report.Ledger, w io.Writer, every time.Duration, prefix func() string) {
-	var m report.Meter
 	last := l.Snapshot()
 	due := last.Elapsed + every
-	Repeat(ctx, min(every, time.Second), nil, func() {
-		t := l.Snapshot()
-		s := m.Observe(&t)
+	Observe(ctx, l, min(every, time.Second), false, func(t *report.Totals, s report.Speeds) {
 		if t.Elapsed < due {
 			return
 		}
@@ -28,9 +25,9 @@ func RunLog(ctx context.Context, l *report.Ledger, w io.Writer, every time.Durat
 			s.Limit = report.Answer
 		}
 		since := report.GatesSince(t.Gates, last.Gates)
-		last, due = t, t.Elapsed+every
+		last, due = *t, t.Elapsed+every
 		t.Gates = since
-		fmt.Fprintf(w, "%s%s\n", prefix(), LogLine(&t, s, over))
+		fmt.Fprintf(w, "%s%s\n", prefix(), LogLine(t, s, over))
 	})
 }
 
@@ -58,7 +55,7 @@ func LogLine(t *report.Totals, s report.Speeds, over time.Duration) string {
 	if t.Failures > 0 {
 		line += "; " + human.Plural(t.Failures, "failure")
 	}
-	if words := s.WaitingFor(); words != "" {
+	if words := s.Limit.String(); words != "" {
 		line += "; waiting mostly for: " + words
 	}
 	return line + yielded(t.Gates, over)

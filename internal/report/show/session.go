@@ -14,7 +14,9 @@ import (
 // went, the bottleneck, and how the job yielded.
 func WriteSession(b *Page, t *report.Totals) {
 	writeRows(b, sessionRows(t))
-	writeTimes(b, t)
+	writeTable(b, "Elapsed time by phase", t.Phases[:], func(i int) string { return report.Phase(i).String() })
+	writeTable(b, "Where the time of the workers went", t.Stages[:],
+		func(i int) string { return report.Stage(i).String() })
 	if sentence := Bottleneck(t); sentence != "" {
 		b.WriteString("\n" + b.Prose(sentence) + "\n")
 	}
@@ -175,17 +177,10 @@ func writeRows(b *Page, rows []row) {
 	}
 }
 
-// writeTimes writes two tables that each add up to 100.0 %: the time on the wall by phase, and the time of all workers
-// by stage.
-func writeTimes(b *Page, t *report.Totals) {
-	writeTable(b, "Elapsed time by phase", t.Phases[:], func(i int) string { return report.Phase(i).String() })
-	writeTable(b, "Where the time of the workers went", t.Stages[:],
-		func(i int) string { return report.Stage(i).String() })
-}
-
 // shownTime is the minimum time of a line whose share is 0.0 %: "0.00 s 0.0 %" says nothing.
 const shownTime = 5 * time.Millisecond
 
+// writeTable writes a table of times that add up to 100.0 %.
 func writeTable(b *Page, title string, times []time.Duration, name func(int) string) {
 	var total time.Duration
 	shares := make([]float64, len(times))
@@ -214,28 +209,20 @@ func Bottleneck(t *report.Totals) string {
 			g.Whom(), share*100)
 	}
 	r, share := t.Stages.Bottleneck()
-	var what, hint string
-	switch r {
-	case report.Nothing:
+	what, hint := map[report.Resource]string{
+		report.Finding: "finding out what there is and what changed", report.Reading: "reading files from the source",
+		report.Computing: "the processor", report.Repository: "the repository", report.Writing: "writing to the target",
+		report.Memory: "the memory budget",
+	}[r], ""
+	switch s := t.Stages.Busiest(r); {
+	case r == report.Nothing:
 		return ""
-	case report.Finding:
-		what = "finding out what there is and what changed"
-	case report.Reading:
-		what = "reading files from the source"
-	case report.Computing:
-		what = "the processor"
-		if s := t.Stages.Busiest(r); s != report.Idle {
-			what += ", mostly " + s.String()
-		}
-	case report.Repository:
-		what = "the repository"
-		if t.Limits != (report.Limits{}) {
-			what += ", whose transfer rate is limited"
-		}
-	case report.Writing:
-		what = "writing to the target"
-	case report.Memory:
-		what, hint = "the memory budget", " More may help (--memory)."
+	case r == report.Computing && s != report.Idle:
+		what += ", mostly " + s.String()
+	case r == report.Repository && t.Limits != (report.Limits{}):
+		what += ", whose transfer rate is limited"
+	case r == report.Memory:
+		hint = " More may help (--memory)."
 	}
 	return fmt.Sprintf("Bottleneck: %s. %.0f %% of the workers' time was spent on it or waiting for it.%s",
 		what, share*100, hint)

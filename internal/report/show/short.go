@@ -50,7 +50,11 @@ func shortRows(t *report.Totals) []string {
 	rows := []string{}
 	switch t.Job {
 	case report.Backup:
-		rows = append(rows, "files:  "+compared(t.Files)+", "+human.Count(t.Failures-t.Doubted)+" failed"+doubted(t.Doubted))
+		files := "files:  " + compared(t.Files) + ", " + human.Count(t.Failures-t.Doubted) + " failed"
+		if t.Doubted > 0 {
+			files += "; " + human.Plural(t.Doubted, "source") + " incomplete"
+		}
+		rows = append(rows, files)
 		others := report.ComparedOf[uint64]{
 			New: t.Dirs.New + t.Others.New, Changed: t.Dirs.Changed + t.Others.Changed, Unmodified: t.Dirs.Unmodified +
 				t.Others.Unmodified,
@@ -73,14 +77,6 @@ func shortRows(t *report.Totals) []string {
 func compared(c report.ComparedOf[uint64]) string {
 	return fmt.Sprintf("%s new, %s changed, %s unchanged", human.Count(c.New), human.Count(c.Changed),
 		human.Count(c.Unmodified))
-}
-
-// doubted counts the sources that lack what they had, "" without any.
-func doubted(n uint64) string {
-	if n == 0 {
-		return ""
-	}
-	return "; " + human.Plural(n, "source") + " incomplete"
 }
 
 // limited returns the limits of the transfer rates, "" if there are none.

@@ -173,7 +173,7 @@ func TestRunViewShowsAndClears(t *testing.T) {
 		l.Expect(report.Expected{Objects: 2000, Bytes: 2000})
 		s := &screen{t: t, width: 80}
 		p := NewPrinter(s, fixed(80, 24), false)
-		stop := Start(t.Context(), func(ctx context.Context) { RunView(ctx, l, p, ViewEvery, nil) })
+		stop := Start(t.Context(), func(ctx context.Context) { RunView(ctx, l, p, ViewEvery, false) })
 		w := l.Worker("reader")
 		w.Enter(report.WaitStore)
 		w.Current(func() string { return "/home/user/" + strings.Repeat("long/", 30) + "name\n" })

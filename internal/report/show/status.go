@@ -1,8 +1,6 @@
 package show
 
 import (
-	"context"
-	"os"
 	"strings"
 	"time"
 
@@ -39,12 +37,6 @@ func StatusLog(j *event.Job) string {
 		}
 	}
 	return strings.Join(parts, ", ")
-}
-
-// Watch calls step at once, then every so often and at each signal, until ctx ends.
-func Watch(ctx context.Context, every time.Duration, also <-chan os.Signal, step func()) {
-	step()
-	Repeat(ctx, every, also, step)
 }
 
 // viewOfStatus returns the view of a job of another process, nil if the job sent no status.

@@ -89,12 +89,12 @@ func TestEveryWordOfAStatusIsUnderstood(t *testing.T) {
 	}
 }
 
-func TestWatchBeginsAtOnce(t *testing.T) {
+func TestRepeatEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, steps := time.Now(), []time.Duration{}
 		done := make(chan struct{})
 		stop := Start(t.Context(), func(ctx context.Context) {
-			Watch(ctx, time.Second, nil, func() {
+			Repeat(ctx, time.Second, false, func() {
 				if steps = append(steps, time.Since(start)); len(steps) == 3 {
 					close(done)
 				}
@@ -102,6 +102,6 @@ func TestWatchBeginsAtOnce(t *testing.T) {
 		})
 		<-done
 		stop()
-		require.Equal(t, []time.Duration{0, time.Second, 2 * time.Second}, steps)
+		require.Equal(t, []time.Duration{time.Second, 2 * time.Second, 3 * time.Second}, steps)
 	})
 }

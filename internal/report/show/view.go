@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -25,34 +26,30 @@ const shownPaths = 3
 // last output; it may be called more than once.
 func Start(ctx context.Context, run func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		run(ctx)
-	}()
+	var running sync.WaitGroup
+	running.Go(func() { run(ctx) })
 	return func() {
 		cancel()
-		<-done
+		running.Wait()
 	}
 }
 
-// Resized returns a channel that receives a signal when the terminal changes its size, until stop is called.
-func Resized() (resized <-chan os.Signal, stop func()) {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGWINCH)
-	return signals, func() { signal.Stop(signals) }
+// RunView keeps a progress view on the terminal until ctx ends, then takes it away. It is redrawn as Observe says.
+func RunView(ctx context.Context, l *report.Ledger, p *Printer, every time.Duration, resizes bool) {
+	defer p.Clear()
+	Observe(ctx, l, every, resizes, func(t *report.Totals, s report.Speeds) {
+		width, height := p.size()
+		p.Show(viewLines(t, s, l.CurrentPaths(), width-1, height-1))
+	})
 }
 
-// RunView keeps a progress view on the terminal until ctx ends, then takes it away. It is redrawn every so often, and
-// at once when resized receives a signal.
-func RunView(ctx context.Context, l *report.Ledger, p *Printer, every time.Duration, resized <-chan os.Signal) {
-	defer p.Clear()
+// Observe calls show with the figures of a job as Repeat does.
+func Observe(ctx context.Context, l *report.Ledger, every time.Duration, resizes bool,
+	show func(*report.Totals, report.Speeds)) {
 	var m report.Meter
-	Repeat(ctx, every, resized, func() {
+	Repeat(ctx, every, resizes, func() {
 		t := l.Snapshot()
-		s := m.Observe(&t)
-		width, height := p.size()
-		p.Show(viewLines(&t, s, l.CurrentPaths(), width-1, height-1))
+		show(&t, m.Observe(&t))
 	})
 }
 
@@ -197,15 +194,20 @@ func fit(width int, parts []string) string {
 	return human.CutEnd(line, width)
 }
 
-// Repeat calls step every so often, and at each signal, until ctx ends.
-func Repeat(ctx context.Context, every time.Duration, also <-chan os.Signal, step func()) {
+// Repeat calls step every so often, and on a terminal that resizes at each change of its size, until ctx ends.
+func Repeat(ctx context.Context, every time.Duration, resizes bool, step func()) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
+	resized := make(chan os.Signal, 1)
+	if resizes {
+		signal.Notify(resized, syscall.SIGWINCH)
+		defer signal.Stop(resized)
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-also:
+		case <-resized:
 			step()
 		case <-tick.C:
 			step()

@@ -307,16 +307,11 @@ func (s *Store) makeDirs(ctx context.Context, path string) error {
 	if err == nil && !info.IsDir() {
 		return &fs.PathError{Op: "mkdir", Path: path, Err: errors.New("there is a file of that name; choose another path")}
 	}
-	if err == nil {
-		return nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if parent := filepath.Dir(path); parent != path {
-		if err := s.makeDirs(ctx, parent); err != nil {
-			return err
-		}
+	if err := s.makeDirs(ctx, filepath.Dir(path)); err != nil {
+		return err
 	}
 	return s.makeDir(ctx, path)
 }

@@ -27,9 +27,26 @@ type Address interface {
 	dial(ctx context.Context, a Access, create bool) (store.Remote, error)
 }
 
-// schemes returns the function that reads the addresses of each kind of server, by the scheme in lower case.
-func schemes() map[string]func(rest string) (Address, error) {
-	return map[string]func(rest string) (Address, error){"smb": parseShare, "s3": parseBucket, "sftp": parseFolder}
+// parseAddress reads the part after a scheme in lower case. It returns nil for a scheme that is not known.
+func parseAddress(scheme, rest string) (at Address, err error) {
+	switch scheme {
+	case "smb":
+		var t smb.Target
+		t, err = smb.Parse(smb.Scheme + rest)
+		at = share{t}
+	case "s3":
+		var t s3.Target
+		t, err = s3.Parse(s3.Scheme + rest)
+		at = bucket{t}
+	case "sftp":
+		var t sftp.Target
+		t, err = sftp.Parse(sftp.Scheme + rest)
+		at = folder{t}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("repository: %w", err)
+	}
+	return at, nil
 }
 
 // supported names the kinds of locations in error messages.
@@ -38,11 +55,6 @@ const supported = "this version keeps repositories in folders, on SMB shares as 
 
 // share is an address on an SMB share.
 type share struct{ smb.Target }
-
-func parseShare(rest string) (Address, error) {
-	t, err := smb.Parse(smb.Scheme + rest)
-	return share{t}, err
-}
 
 func (s share) Server() string { return s.Host }
 
@@ -60,11 +72,6 @@ func (s share) dial(ctx context.Context, a Access, create bool) (store.Remote, e
 
 // bucket is an address in a bucket.
 type bucket struct{ s3.Target }
-
-func parseBucket(rest string) (Address, error) {
-	t, err := s3.Parse(s3.Scheme + rest)
-	return bucket{t}, err
-}
 
 func (b bucket) Server() string { return b.Host() }
 
@@ -94,11 +101,6 @@ func (b bucket) dial(ctx context.Context, a Access, create bool) (store.Remote, 
 
 // folder is an address on a machine with SSH.
 type folder struct{ sftp.Target }
-
-func parseFolder(rest string) (Address, error) {
-	t, err := sftp.Parse(sftp.Scheme + rest)
-	return folder{t}, err
-}
 
 func (f folder) Server() string { return f.Host }
 
@@ -143,16 +145,4 @@ func opened[S store.Remote](st S, err error) (store.Remote, error) {
 // Dial connects to the server of l and opens the folder there, for a test of it. l must be on a server.
 func (l Location) Dial(ctx context.Context, a Access) (store.Remote, error) {
 	return a.Connect(func() (store.Remote, error) { return l.Address.dial(ctx, a, false) })
-}
-
-// parseAddress reads the part after the scheme. found is false for a scheme that is not known.
-func parseAddress(scheme, rest string) (at Address, found bool, err error) {
-	parse, found := schemes()[scheme]
-	if !found {
-		return nil, false, nil
-	}
-	if at, err = parse(rest); err != nil {
-		return nil, true, fmt.Errorf("repository: %w", err)
-	}
-	return at, true, nil
 }

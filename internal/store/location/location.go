@@ -1,5 +1,5 @@
 // Package location reads where a repository is, and opens the store there: a folder of this machine, or an address on a
-// server. A kind of server is one package with the store, and one entry of schemes with its address.
+// server. A kind of server is one package with the store, and one address here with a case of parseAddress.
 package location
 
 import (
@@ -39,7 +39,7 @@ func Parse(text string) (Location, error) {
 		return l, err
 	}
 	scheme, rest, found := strings.Cut(text, "://")
-	if at, known, err := parseAddress(strings.ToLower(scheme), rest); found && known {
+	if at, err := parseAddress(strings.ToLower(scheme), rest); found && (at != nil || err != nil) {
 		return Location{Address: at}, err
 	}
 	switch {
@@ -206,7 +206,7 @@ func (l Location) begin(ctx context.Context, a Access, create bool) (store.Store
 		return nil, err
 	}
 	counted := &reads{limit.Wrap(st, a.Limit), a.Read}
-	if store.RepeatsItself(st) {
+	if _, repeats := l.Address.(share); repeats { // see smb.Patience.Outage
 		return counted, nil
 	}
 	policy := retry.DefaultPolicy()

@@ -61,8 +61,7 @@ func (s *Store) Scratch(ctx context.Context,
 // below returns a store in a folder below that of s, which shares the sessions of s.
 func (s *Store) below(name string) *Store {
 	one := &Store{
-		target: s.target, inflight: s.inflight, verify: s.verify, pass: s.pass, patience: s.patience,
-		outage: &store.Outage{}, pool: s.pool,
+		target: s.target, inflight: s.inflight, verify: s.verify, pass: s.pass, patience: s.patience, pool: s.pool,
 	}
 	one.target.Path = path.Join(s.target.Path, name)
 	one.patience.Outage, one.patience.Notify, one.patience.Back = scratchPatience, nil, nil

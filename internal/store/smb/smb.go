@@ -69,7 +69,7 @@ type Store struct {
 	pass        *iopolicy.Pass
 	patience    Patience
 	pool        *session.Pool
-	outage      *store.Outage
+	outage      store.Outage
 	silence     givenUp
 	locks       fileLocks
 	unprotected atomic.Bool // a file was written by a session that neither signs nor encrypts
@@ -119,9 +119,7 @@ func newStore(ctx context.Context, t Target, o Options) (*Store, error) {
 	if t.Host == "" || t.Share == "" {
 		return nil, fmt.Errorf("%w: host or share is missing", ErrTarget)
 	}
-	if t.Port == 0 {
-		t.Port = DefaultPort
-	}
+	t.Port = cmp.Or(t.Port, DefaultPort)
 	var secret Secret
 	if o.Credentials != nil {
 		var err error
@@ -133,39 +131,17 @@ func newStore(ctx context.Context, t Target, o Options) (*Store, error) {
 		return nil, fmt.Errorf("%w: name the user: smb://user@%s/... (guest, if the share is open to anybody)",
 			ErrTarget, t.Host)
 	}
-	if o.Parallel.Sessions <= 0 {
-		o.Parallel.Sessions = 4
-	}
-	if o.Parallel.Inflight <= 0 {
-		o.Parallel.Inflight = 8
-	}
-	if o.Patience.Request <= 0 {
-		o.Patience.Request = 30 * time.Second
-	}
-	if o.Patience.Outage == 0 {
-		o.Patience.Outage = 2 * time.Minute
-	}
-	if o.Patience.Silence <= 0 {
-		o.Patience.Silence = time.Minute
-	}
-	if o.Patience.Idle <= 0 {
-		o.Patience.Idle = time.Minute
-	}
+	p := o.Patience
+	p.Request, p.Outage = cmp.Or(p.Request, 30*time.Second), cmp.Or(p.Outage, 2*time.Minute)
+	p.Silence, p.Idle = cmp.Or(p.Silence, time.Minute), cmp.Or(p.Idle, time.Minute)
 	l := session.Login{
-		Host: t.Host, Port: t.Port, Share: t.Share, User: t.User, Domain: t.Domain, Password: secret.Password,
-		Tickets: secret.Tickets, Protection: o.Protection, Patience: o.Patience.Request, Idle: o.Patience.Idle,
-		TCP: o.TCP, Known: o.Known,
-	}
-	if secret.User != "" {
-		l.User = secret.User
-	}
-	if secret.Domain != "" {
-		l.Domain = secret.Domain
+		Host: t.Host, Port: t.Port, Share: t.Share, User: cmp.Or(secret.User, t.User),
+		Domain: cmp.Or(secret.Domain, t.Domain), Password: secret.Password, Tickets: secret.Tickets,
+		Protection: o.Protection, Patience: p.Request, Idle: p.Idle, TCP: o.TCP, Known: o.Known,
 	}
 	return &Store{
-		target: t, inflight: o.Parallel.Inflight, verify: o.Verify, pass: o.Pass,
-		patience: o.Patience,
-		outage:   &store.Outage{}, pool: session.NewPool(l, o.Parallel.Sessions),
+		target: t, inflight: cmp.Or(o.Parallel.Inflight, 8), verify: o.Verify, pass: o.Pass, patience: p,
+		pool: session.NewPool(l, cmp.Or(o.Parallel.Sessions, 4)),
 	}, nil
 }
 
@@ -214,9 +190,6 @@ func (s *Store) Close() error {
 	s.pool.Close()
 	return nil
 }
-
-// RepeatsItself returns true: see Patience.Outage.
-func (s *Store) RepeatsItself() bool { return true }
 
 // Location returns the address, without secrets.
 func (s *Store) Location() string { return s.target.String() }

@@ -97,7 +97,7 @@ func decode(r *wire.Reader) (*Segment, error) {
 			format.ErrUnsupported)
 	}
 	s := &Segment{Supersedes: readIDs(r)}
-	count := readCount(r, minPackRow)
+	count := r.Count(minPackRow)
 	if count > 0 {
 		s.Packs = make([]Pack, count)
 	}
@@ -131,7 +131,7 @@ func readPack(r *wire.Reader, p *Pack) error {
 }
 
 func readIDs(r *wire.Reader) []format.ID {
-	count := readCount(r, format.IDSize)
+	count := r.Count(format.IDSize)
 	if count == 0 {
 		return nil
 	}
@@ -144,14 +144,4 @@ func readIDs(r *wire.Reader) []format.ID {
 		}
 	}
 	return ids
-}
-
-// readCount reads a number of rows and compares it with what is left, which bounds the allocation that follows.
-func readCount(r *wire.Reader, row uint64) uint64 {
-	count := r.Uvarint()
-	if count > uint64(r.Len())/row {
-		r.Fail("%d rows in %d bytes", count, r.Len())
-		return 0
-	}
-	return count
 }

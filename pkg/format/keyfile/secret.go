@@ -30,12 +30,10 @@ const (
 )
 
 // NewSecretFile makes a random secret and the text of a key file that holds it.
-func NewSecretFile() (text, secret []byte, err error) {
+func NewSecretFile() (text, secret []byte) {
 	secret = make([]byte, secretFileSize)
-	if _, err := rand.Read(secret); err != nil {
-		return nil, nil, fmt.Errorf("read random secret: %w", err)
-	}
-	return formatSecretFile(secret), secret, nil
+	_, _ = rand.Read(secret) // never fails
+	return formatSecretFile(secret), secret
 }
 
 func formatSecretFile(secret []byte) []byte {
@@ -98,12 +96,10 @@ const (
 )
 
 // NewRecoveryKey makes a random secret and its printable form: nine groups of four characters with dashes between.
-func NewRecoveryKey() (text string, secret []byte, err error) {
+func NewRecoveryKey() (text string, secret []byte) {
 	secret = make([]byte, recoverySize)
-	if _, err := rand.Read(secret); err != nil {
-		return "", nil, fmt.Errorf("read random secret: %w", err)
-	}
-	return formatRecoveryKey(secret), secret, nil
+	_, _ = rand.Read(secret) // never fails
+	return formatRecoveryKey(secret), secret
 }
 
 func formatRecoveryKey(secret []byte) string {

@@ -1,8 +1,6 @@
 package keyfile
 
 import (
-	"crypto/aes"
-	"crypto/cipher"
 	"crypto/rand"
 	"crypto/subtle"
 	"errors"
@@ -31,9 +29,7 @@ const (
 // NewRecoveryKey returned. params counts for a passphrase only; now is in seconds since 1970-01-01T00:00:00Z.
 func Wrap(m seal.MasterKey, method Method, secret []byte, params Params, label string, now int64) (*Slot, error) {
 	var salt [SaltSize]byte
-	if _, err := rand.Read(salt[:]); err != nil {
-		return nil, fmt.Errorf("read random salt: %w", err)
-	}
+	_, _ = rand.Read(salt[:]) // never fails
 	return wrap(m, method, secret, params, label, now, salt)
 }
 
@@ -51,10 +47,7 @@ func wrap(m seal.MasterKey, method Method, secret []byte, params Params, label s
 	}
 	s := &Slot{Method: method, Params: params, Salt: salt, Label: label, Created: now}
 	kek, commitment := s.derive(secret)
-	aead, err := newAEAD(kek)
-	if err != nil {
-		return nil, fmt.Errorf("wrap master key: %w", err)
-	}
+	aead := seal.AEAD(kek)
 	nonce := make([]byte, aead.NonceSize()) // zero: the salt makes the key unique, and it seals nothing else
 	copy(s.wrapped[:], aead.Seal(nil, nonce, m[:], s.appendAuthenticated(nil)))
 	s.commitment = commitment
@@ -74,10 +67,7 @@ func (s *Slot) Unwrap(secret []byte) (seal.MasterKey, error) {
 	if subtle.ConstantTimeCompare(commitment[:], s.commitment[:]) != 1 {
 		return seal.MasterKey{}, fmt.Errorf("open key slot of a %s: %w", s.Method, ErrWrongKey)
 	}
-	aead, err := newAEAD(kek)
-	if err != nil {
-		return seal.MasterKey{}, fmt.Errorf("open key slot: %w", err)
-	}
+	aead := seal.AEAD(kek)
 	nonce := make([]byte, aead.NonceSize())
 	plain, err := aead.Open(nil, nonce, s.wrapped[:], s.appendAuthenticated(nil))
 	if err != nil {
@@ -121,16 +111,4 @@ func (s *Slot) derive(secret []byte) (kek [seal.KeySize]byte, commitment [commit
 	blake3.DeriveKey(contextKEK, material, kek[:])
 	blake3.DeriveKey(contextCommitment, material, commitment[:])
 	return kek, commitment
-}
-
-func newAEAD(key [seal.KeySize]byte) (cipher.AEAD, error) {
-	block, err := aes.NewCipher(key[:])
-	if err != nil {
-		return nil, fmt.Errorf("make AES-256: %w", err)
-	}
-	aead, err := cipher.NewGCM(block)
-	if err != nil {
-		return nil, fmt.Errorf("make AES-256-GCM: %w", err)
-	}
-	return aead, nil
 }

@@ -18,12 +18,9 @@ import (
 type ID [16]byte
 
 // NewID returns a random ID.
-func NewID() (ID, error) {
-	var id ID
-	if _, err := rand.Read(id[:]); err != nil {
-		return ID{}, fmt.Errorf("read random lease id: %w", err)
-	}
-	return id, nil
+func NewID() (id ID) {
+	_, _ = rand.Read(id[:]) // never fails
+	return id
 }
 
 // String returns the 32 lower-case hexadecimal digits of id.
@@ -85,7 +82,7 @@ const probeLength = 8
 // name.
 func ProbeName() string {
 	var random [probeLength / 2]byte
-	_, _ = rand.Read(random[:]) // crypto/rand.Read never fails
+	_, _ = rand.Read(random[:])
 	return hex.EncodeToString(random[:])
 }
 

@@ -27,26 +27,20 @@ type Builder struct {
 
 // NewBuilder starts a pack with a new salt, and so a new key. The pack is written into the storage of buf, which may be
 // nil; a caller that knows the size of its packs gives it that capacity.
-func NewBuilder(k *seal.Keys, kind Kind, buf []byte) (*Builder, error) {
+func NewBuilder(k *seal.Keys, kind Kind, buf []byte) *Builder {
 	var salt [SaltSize]byte
-	if _, err := rand.Read(salt[:]); err != nil {
-		return nil, fmt.Errorf("read random salt: %w", err)
-	}
+	_, _ = rand.Read(salt[:]) // never fails
 	return newBuilder(k, kind, salt, buf)
 }
 
-func newBuilder(k *seal.Keys, kind Kind, salt [SaltSize]byte, buf []byte) (*Builder, error) {
+func newBuilder(k *seal.Keys, kind Kind, salt [SaltSize]byte, buf []byte) *Builder {
 	if !kind.Valid() {
-		return nil, fmt.Errorf("start pack: no such kind: %d", kind)
+		panic(fmt.Sprintf("start pack: no such kind: %d", kind)) // a mistake of the caller
 	}
-	aead, err := k.PackAEAD(byte(kind), salt)
-	if err != nil {
-		return nil, fmt.Errorf("start pack: %w", err)
-	}
-	b := &Builder{aead: aead, head: newHeader(kind, salt), table: 2 * wire.MaxUvarint}
+	b := &Builder{aead: k.PackAEAD(byte(kind), salt), head: newHeader(kind, salt), table: 2 * wire.MaxUvarint}
 	b.buf = append(buf[:0], b.head[:]...)
 	copy(b.ad[:], b.head[:])
-	return b, nil
+	return b
 }
 
 // Size returns the length in bytes of the pack so far: header and frames, without the trailer to come.

@@ -57,10 +57,8 @@ func newerHeader(at int, mutated []byte) bool {
 func TestFlippedBits(t *testing.T) {
 	k := testKeys(t)
 	data, table, frames := smallPack(t, k)
-	o, err := NewOpener(k, table.Kind, table.Salt)
-	require.NoError(t, err)
-	d, err := NewDecompressor()
-	require.NoError(t, err)
+	o := NewOpener(k, table.Kind, table.Salt)
+	d := NewDecompressor()
 	spectest.FlipBits(data, func(at int, mutated []byte) {
 		where := region(table, len(data), at)
 
@@ -146,14 +144,12 @@ func TestTruncated(t *testing.T) {
 func TestFramesAreBoundToTheirPlace(t *testing.T) {
 	k := testKeys(t)
 	data, table, _ := smallPack(t, k)
-	d, err := NewDecompressor()
-	require.NoError(t, err)
+	d := NewDecompressor()
 	f := table.Frames[1]
 	sealed := data[f.Offset:][:f.Sealed]
 
-	o, err := NewOpener(k, table.Kind, table.Salt)
-	require.NoError(t, err)
-	_, _, err = d.OpenFrame(o, f.Offset, sealed, nil)
+	o := NewOpener(k, table.Kind, table.Salt)
+	_, _, err := d.OpenFrame(o, f.Offset, sealed, nil)
 	require.NoError(t, err)
 	_, _, err = d.OpenFrame(o, f.Offset+1, sealed, nil)
 	require.ErrorIs(t, err, format.ErrCorrupt, "another offset")
@@ -162,17 +158,11 @@ func TestFramesAreBoundToTheirPlace(t *testing.T) {
 	_, _, err = d.OpenFrame(o, f.Offset, append(bytes.Clone(sealed), 0), nil)
 	require.ErrorIs(t, err, format.ErrCorrupt, "a byte too many")
 
-	for name, make := range map[string]func() (*Opener, error){
-		"another kind": func() (*Opener, error) { return NewOpener(k, Trees, table.Salt) },
-		"another salt": func() (*Opener, error) { return NewOpener(k, table.Kind, [SaltSize]byte{1}) },
-		"another key": func() (*Opener, error) {
-			other, err := seal.Derive(seal.MasterKey{9})
-			require.NoError(t, err)
-			return NewOpener(other, table.Kind, table.Salt)
-		},
+	for name, o := range map[string]*Opener{
+		"another kind": NewOpener(k, Trees, table.Salt),
+		"another salt": NewOpener(k, table.Kind, [SaltSize]byte{1}),
+		"another key":  NewOpener(seal.Derive(seal.MasterKey{9}), table.Kind, table.Salt),
 	} {
-		o, err := make()
-		require.NoError(t, err)
 		_, _, err = d.OpenFrame(o, f.Offset, sealed, nil)
 		require.ErrorIs(t, err, format.ErrCorrupt, name)
 	}
@@ -182,13 +172,11 @@ func TestFramesAreBoundToTheirPlace(t *testing.T) {
 // it.
 func forge(t *testing.T, k *seal.Keys, mutate func(h *header, frame, plain []byte)) []byte {
 	t.Helper()
-	b, err := newBuilder(k, Data, testSalt(), nil)
-	require.NoError(t, err)
+	b := newBuilder(k, Data, testSalt(), nil)
 	plain := append([]byte{byte(Stored), 1, 3}, "abc"...)
 	frame := frameHeader{body: uint32(len(plain) + tagSize)}.appendTo(nil)
 	mutate(&b.head, frame, plain)
-	b.aead, err = k.PackAEAD(byte(b.head.kind()), b.head.salt())
-	require.NoError(t, err)
+	b.aead = k.PackAEAD(byte(b.head.kind()), b.head.salt())
 	copy(b.ad[:], b.head[:])
 	copy(b.ad[HeaderSize:], frame)
 	b.buf = append(append(append(b.buf[:0], b.head[:]...), frame...), plain...)
@@ -257,8 +245,7 @@ func rleFrame(blocks int, size uint32) []byte {
 }
 
 func TestBombs(t *testing.T) {
-	d, err := NewDecompressor()
-	require.NoError(t, err)
+	d := NewDecompressor()
 	const block = 128 << 10
 	body := func(raw uint32, data []byte) []byte {
 		return append(wire.AppendUvarint([]byte{byte(Zstd), 1}, uint64(raw)), data...)
@@ -292,8 +279,7 @@ func TestBombs(t *testing.T) {
 }
 
 func TestLengthsMustAgree(t *testing.T) {
-	d, err := NewDecompressor()
-	require.NoError(t, err)
+	d := NewDecompressor()
 	body := func(head ...byte) []byte { return append(append([]byte{byte(Stored)}, head...), "abcdef"...) }
 	raw, err := d.decodeBody(body(2, 2, 4), nil, false)
 	require.NoError(t, err)
@@ -320,8 +306,7 @@ func TestLengthsMustAgree(t *testing.T) {
 
 // TestHostileBodies: whatever number an authentic body gives, memory is bounded by its length and by MaxFrameRaw.
 func TestHostileBodies(t *testing.T) {
-	d, err := NewDecompressor()
-	require.NoError(t, err)
+	d := NewDecompressor()
 	head := func(codec Codec, numbers ...uint64) (p []byte) {
 		p = []byte{byte(codec)}
 		for _, n := range numbers {
@@ -350,8 +335,7 @@ func TestHostileBodies(t *testing.T) {
 func TestWhatIsVisible(t *testing.T) {
 	k := testKeys(t)
 	visible := func(p *Payload) (clear []byte) {
-		b, err := newBuilder(k, Data, testSalt(), nil)
-		require.NoError(t, err)
+		b := newBuilder(k, Data, testSalt(), nil)
 		require.NoError(t, b.Append(p))
 		data, table, err := b.Finish()
 		require.NoError(t, err)
@@ -380,8 +364,7 @@ func TestTrailerPadding(t *testing.T) {
 		require.Equal(t, want, trailerSize(table), "%d", table)
 	}
 	k := testKeys(t)
-	o, err := NewOpener(k, Data, testSalt())
-	require.NoError(t, err)
+	o := NewOpener(k, Data, testSalt())
 	frames := []Frame{{Offset: HeaderSize, Sealed: 100, Raw: 3, Blobs: []Blob{{Len: 3}}}}
 	table := AppendFrames(nil, frames)
 	for _, zeros := range []int{0, 1, 3 * trailerStep} { // a writer may add as many as it likes
@@ -389,7 +372,7 @@ func TestTrailerPadding(t *testing.T) {
 		require.NoError(t, err, zeros)
 		require.Equal(t, frames, read.Frames, zeros)
 	}
-	_, err = o.decodeTrailer(append(bytes.Clone(table), 0, 0, 1), HeaderSize+100)
+	_, err := o.decodeTrailer(append(bytes.Clone(table), 0, 0, 1), HeaderSize+100)
 	require.ErrorIs(t, err, format.ErrCorrupt, "padded with anything else")
 	_, err = o.decodeTrailer(table, HeaderSize+99)
 	require.ErrorIs(t, err, format.ErrCorrupt, "frame reaches into the trailer")
@@ -438,10 +421,8 @@ func TestRebuildSearchIsBounded(t *testing.T) {
 		data = append(data, 0, 0, 0, 0)
 	}
 	data = append(data, make([]byte, n-len(data))...)
-	o, err := newOpener(k, head)
-	require.NoError(t, err)
-	d, err := NewDecompressor()
-	require.NoError(t, err)
+	o := newOpener(k, head)
+	d := NewDecompressor()
 	w := walk{data: data, opener: o, dec: d, hasher: k.Hasher(), credit: wasteFactor * len(data)}
 	require.ErrorIs(t, w.run(), format.ErrCorrupt)
 	require.Empty(t, w.table.Frames)

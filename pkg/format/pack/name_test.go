@@ -12,8 +12,7 @@ import (
 func TestNames(t *testing.T) {
 	k := testKeys(t)
 	for _, kind := range []Kind{Data, Trees} {
-		b, err := NewBuilder(k, kind, nil)
-		require.NoError(t, err)
+		b := NewBuilder(k, kind, nil)
 		require.NoError(t, b.Append(&Payload{Codec: Stored, Raw: 1, Data: []byte("a"),
 			Blobs: []Blob{{ID: k.Hasher().ID([]byte("a")), Len: 1}}}))
 		data, _, err := b.Finish()

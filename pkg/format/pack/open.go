@@ -23,16 +23,12 @@ type Opener struct {
 
 // NewOpener returns the opener of the pack with that salt, which an index or OpenTable returns. The pack's own header
 // is not needed, so damage to it loses no data as long as the index exists.
-func NewOpener(k *seal.Keys, kind Kind, salt [SaltSize]byte) (*Opener, error) {
+func NewOpener(k *seal.Keys, kind Kind, salt [SaltSize]byte) *Opener {
 	return newOpener(k, newHeader(kind, salt))
 }
 
-func newOpener(k *seal.Keys, head header) (*Opener, error) {
-	aead, err := k.PackAEAD(byte(head.kind()), head.salt())
-	if err != nil {
-		return nil, fmt.Errorf("open pack: %w", err)
-	}
-	return &Opener{aead: aead, head: head}, nil
+func newOpener(k *seal.Keys, head header) *Opener {
+	return &Opener{aead: k.PackAEAD(byte(head.kind()), head.salt()), head: head}
 }
 
 // Decompressor opens frames, one after the other. It is not safe for concurrent use: use one per goroutine.
@@ -48,7 +44,7 @@ type Decompressor struct {
 }
 
 // NewDecompressor returns a Decompressor. It starts no goroutine.
-func NewDecompressor() (*Decompressor, error) {
+func NewDecompressor() *Decompressor {
 	dec, err := zstd.NewReader(nil,
 		zstd.WithDecoderConcurrency(1),
 		zstd.WithDecoderLowmem(true),
@@ -56,9 +52,9 @@ func NewDecompressor() (*Decompressor, error) {
 		zstd.WithDecodeAllCapLimit(true), // output never grows beyond what the frame declares
 	)
 	if err != nil {
-		return nil, fmt.Errorf("make decompressor: %w", err)
+		panic(err) // an invalid option: a mistake of this package
 	}
-	return &Decompressor{dec: dec}, nil
+	return &Decompressor{dec: dec}
 }
 
 // OpenFrame authenticates, decrypts and decompresses the frame that begins at offset of its pack. sealed is the whole

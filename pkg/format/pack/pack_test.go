@@ -15,8 +15,7 @@ import (
 
 func testKeys(t testing.TB) *seal.Keys {
 	t.Helper()
-	k, err := seal.Derive(seal.MasterKey{1, 2, 3})
-	require.NoError(t, err)
+	k := seal.Derive(seal.MasterKey{1, 2, 3})
 	return k
 }
 
@@ -71,8 +70,7 @@ func compressor(t testing.TB, level int) *Compressor {
 func build(t testing.TB, k *seal.Keys, level int, frames ...[][]byte) ([]byte, Table) {
 	t.Helper()
 	c := compressor(t, level)
-	b, err := newBuilder(k, Data, testSalt(), nil)
-	require.NoError(t, err)
+	b := newBuilder(k, Data, testSalt(), nil)
 	for i, blobs := range frames {
 		require.NoError(t, b.Append(payload(t, k, c, blobs...)))
 		require.Equal(t, i+1, b.Frames())
@@ -111,10 +109,8 @@ func TestRoundTrip(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, built, rebuilt)
 
-			o, err := NewOpener(k, read.Kind, read.Salt)
-			require.NoError(t, err)
-			d, err := NewDecompressor()
-			require.NoError(t, err)
+			o := NewOpener(k, read.Kind, read.Salt)
+			d := NewDecompressor()
 			var dst []byte
 			for i, f := range read.Frames {
 				raw, lens, err := d.OpenFrame(o, f.Offset, data[f.Offset:][:f.Sealed], dst)
@@ -210,8 +206,7 @@ func TestBuilderReusesStorage(t *testing.T) {
 	p := payload(t, k, c, random(rand.New(rand.NewPCG(7, 8)), 1<<16))
 	buf := make([]byte, 0, 1<<20)
 	for range 3 {
-		b, err := NewBuilder(k, Trees, buf)
-		require.NoError(t, err)
+		b := NewBuilder(k, Trees, buf)
 		require.Equal(t, HeaderSize, b.Size())
 		for range 3 {
 			require.NoError(t, b.Append(p))
@@ -229,10 +224,8 @@ func TestBuilderReusesStorage(t *testing.T) {
 
 func TestPacksHaveKeysOfTheirOwn(t *testing.T) {
 	k := testKeys(t)
-	first, err := NewBuilder(k, Data, nil)
-	require.NoError(t, err)
-	second, err := NewBuilder(k, Data, nil)
-	require.NoError(t, err)
+	first := NewBuilder(k, Data, nil)
+	second := NewBuilder(k, Data, nil)
 	p := payload(t, k, compressor(t, 0), []byte("the same content twice"))
 	require.NoError(t, first.Append(p))
 	require.NoError(t, second.Append(p))
@@ -247,13 +240,11 @@ func TestPacksHaveKeysOfTheirOwn(t *testing.T) {
 
 func TestBuilderRefuses(t *testing.T) {
 	k := testKeys(t)
-	_, err := NewBuilder(k, 3, nil)
-	require.Error(t, err)
-	_, err = NewCompressor(MaxLevel+1, 1<<20)
+	require.Panics(t, func() { NewBuilder(k, 3, nil) })
+	_, err := NewCompressor(MaxLevel+1, 1<<20)
 	require.Error(t, err)
 
-	b, err := NewBuilder(k, Data, nil)
-	require.NoError(t, err)
+	b := NewBuilder(k, Data, nil)
 	one := []Blob{{Len: 3}}
 	for name, p := range map[string]*Payload{
 		"no blobs":           {},
@@ -277,8 +268,7 @@ func TestBuilderRefuses(t *testing.T) {
 
 func TestBuilderIsFull(t *testing.T) {
 	k := testKeys(t)
-	b, err := NewBuilder(k, Data, nil)
-	require.NoError(t, err)
+	b := NewBuilder(k, Data, nil)
 	b.table = MaxPack - 3*trailerStep // as if the frames so far had needed so much of the trailer, and a step for this one
 	p := payload(t, k, compressor(t, 0), make([]byte, trailerStep))
 	require.NoError(t, b.Append(p))

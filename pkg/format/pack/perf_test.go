@@ -60,8 +60,7 @@ func TestFrameAllocations(t *testing.T) {
 	}
 	for level := range 2 {
 		p := payload(t, k, compressor(t, level), blobs...)
-		b, err := newBuilder(k, Data, testSalt(), make([]byte, 0, 64<<20))
-		require.NoError(t, err)
+		b := newBuilder(k, Data, testSalt(), make([]byte, 0, 64<<20))
 		b.frames = make([]Frame, 0, 100)
 		// One for the copy of the list of blobs.
 		require.LessOrEqual(t, testing.AllocsPerRun(20, func() {
@@ -71,10 +70,8 @@ func TestFrameAllocations(t *testing.T) {
 		}), 1.0)
 		data, table, err := b.Finish()
 		require.NoError(t, err)
-		o, err := NewOpener(k, table.Kind, table.Salt)
-		require.NoError(t, err)
-		d, err := NewDecompressor()
-		require.NoError(t, err)
+		o := NewOpener(k, table.Kind, table.Salt)
+		d := NewDecompressor()
 		f := table.Frames[7]
 		dst := make([]byte, 0, int(f.Raw)+decodeSlack)
 		// The decoder of zstd takes tables from pools, which forget some of them under the race detector.

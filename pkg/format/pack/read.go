@@ -44,11 +44,7 @@ func openTable(k *seal.Keys, size int64, readAt func(off int64, p []byte) error)
 	if err != nil {
 		return Table{}, err
 	}
-	o, err := newOpener(k, head)
-	if err != nil {
-		return Table{}, err
-	}
-	return o.openTrailer(sealed, foot)
+	return newOpener(k, head).openTrailer(sealed, foot)
 }
 
 // readTrailer returns the sealed trailer and the footer.

@@ -23,18 +23,11 @@ func Rebuild(k *seal.Keys, id format.ID, data []byte) (Table, error) {
 	if err := head.checkForm(); err != nil {
 		return Table{}, fmt.Errorf("rebuild table: %w", err)
 	}
-	o, err := newOpener(k, head)
-	if err == nil {
-		err = (&Table{Kind: head.kind()}).fits(id)
-	}
-	if err != nil {
+	if err := (&Table{Kind: head.kind()}).fits(id); err != nil {
 		return Table{}, fmt.Errorf("rebuild table: %w", err)
 	}
-	d, err := NewDecompressor()
-	if err != nil {
-		return Table{}, fmt.Errorf("rebuild table: %w", err)
-	}
-	w := walk{data: data, opener: o, dec: d, hasher: k.Hasher(), credit: wasteFactor * len(data)}
+	w := walk{data: data, opener: newOpener(k, head), dec: NewDecompressor(), hasher: k.Hasher(),
+		credit: wasteFactor * len(data)}
 	if err := w.run(); err != nil {
 		return w.table, fmt.Errorf("rebuild table: %w", err)
 	}

@@ -57,8 +57,7 @@ func TestGolden(t *testing.T) {
 	k := testKeys(t)
 	h := k.Hasher()
 	zeros := bytes.Repeat([]byte{'z'}, 128<<10)
-	b, err := newBuilder(k, Trees, testSalt(), nil)
-	require.NoError(t, err)
+	b := newBuilder(k, Trees, testSalt(), nil)
 	require.NoError(t, b.Append(&Payload{
 		Codec: Stored, Raw: 7, Data: []byte("abcdefg"),
 		Blobs: []Blob{{ID: h.ID([]byte("abc")), Len: 3}, {ID: h.ID([]byte("defg")), Len: 4}},

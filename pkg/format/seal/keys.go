@@ -9,7 +9,6 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 
@@ -43,12 +42,9 @@ const redacted = "[redacted]"
 type MasterKey [KeySize]byte
 
 // NewMasterKey returns a random key.
-func NewMasterKey() (MasterKey, error) {
-	var m MasterKey
-	if _, err := rand.Read(m[:]); err != nil {
-		return MasterKey{}, fmt.Errorf("read random master key: %w", err)
-	}
-	return m, nil
+func NewMasterKey() (m MasterKey) {
+	_, _ = rand.Read(m[:]) // never fails
+	return m
 }
 
 // Format prints a placeholder under every verb.
@@ -73,30 +69,24 @@ type Keys struct {
 }
 
 // Derive computes the sub-keys of m.
-func Derive(m MasterKey) (*Keys, error) {
-	k := &Keys{}
-	blake3.DeriveKey(contextChunker, m[:], k.chunker[:])
-	for _, sub := range []struct {
-		context string
-		hasher  **blake3.Hasher
-	}{
-		{contextBlob, &k.blob},
-		{contextPack, &k.pack[0]},
-		{contextObject, &k.object[0]},
-		{contextConfig, &k.config},
-	} {
-		var key [KeySize]byte
-		blake3.DeriveKey(sub.context, m[:], key[:])
-		hasher, err := blake3.NewKeyed(key[:])
-		if err != nil {
-			return nil, fmt.Errorf("derive key %q: %w", sub.context, err)
-		}
-		*sub.hasher = hasher
+func Derive(m MasterKey) *Keys {
+	sub := func(context string) (key [KeySize]byte) {
+		blake3.DeriveKey(context, m[:], key[:])
+		return key
 	}
-	if err := errors.Join(k.pack.derive(), k.object.derive()); err != nil {
-		return nil, err
+	return &Keys{blob: keyed(sub(contextBlob)), config: keyed(sub(contextConfig)), chunker: sub(contextChunker),
+		pack: newKindKeys(sub(contextPack)), object: newKindKeys(sub(contextObject))}
+}
+
+// keyed returns a hasher with a key.
+func keyed(key [KeySize]byte) *blake3.Hasher { return must(blake3.NewKeyed(key[:])) }
+
+// must returns v. An error would say that a key has another length than the algorithm wants.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
 	}
-	return k, nil
+	return v
 }
 
 // Format prints a placeholder under every verb.
@@ -113,7 +103,7 @@ func (k *Keys) Hasher() *Hasher { return &Hasher{state: k.blob.Clone()} }
 func (k *Keys) ChunkerKey() [KeySize]byte { return k.chunker }
 
 // PackAEAD returns the AES-256-GCM of the pack with that kind and salt. The result may be used by several goroutines.
-func (k *Keys) PackAEAD(kind byte, salt [SaltSize]byte) (cipher.AEAD, error) {
+func (k *Keys) PackAEAD(kind byte, salt [SaltSize]byte) cipher.AEAD {
 	return k.pack.aead(kind, salt[:])
 }
 
@@ -156,44 +146,21 @@ type kindKeys [maxKind + 1]*blake3.Hasher
 // maxKind is the largest kind of a pack or an object of version 1.
 const maxKind = byte(MarkObject)
 
-// derive sets the keys of the kinds from the sub-key.
-func (k *kindKeys) derive() (err error) {
-	for kind := byte(1); kind <= maxKind && err == nil; kind++ {
-		k[kind], err = keyOf(k[0], kind)
+func newKindKeys(sub [KeySize]byte) (k kindKeys) {
+	k[0] = keyed(sub)
+	for kind := byte(1); kind <= maxKind; kind++ {
+		k[kind] = keyed(keyedSum(k[0], []byte{kind}))
 	}
-	return err
-}
-
-// keyOf returns the hasher with the key of a kind.
-func keyOf(sub *blake3.Hasher, kind byte) (*blake3.Hasher, error) {
-	key := keyedSum(sub, []byte{kind})
-	h, err := blake3.NewKeyed(key[:])
-	if err != nil {
-		return nil, fmt.Errorf("derive key of kind %d: %w", kind, err)
-	}
-	return h, nil
+	return k
 }
 
 // aead returns the AES-256-GCM of one file. It may be of a kind that only a newer program knows.
-func (k *kindKeys) aead(kind byte, salt []byte) (cipher.AEAD, error) {
+func (k *kindKeys) aead(kind byte, salt []byte) cipher.AEAD {
 	if kind > 0 && kind <= maxKind {
-		return newAEAD(keyedSum(k[kind], salt))
+		return AEAD(keyedSum(k[kind], salt))
 	}
-	h, err := keyOf(k[0], kind)
-	if err != nil {
-		return nil, err
-	}
-	return newAEAD(keyedSum(h, salt))
+	return AEAD(keyedSum(keyed(keyedSum(k[0], []byte{kind})), salt))
 }
 
-func newAEAD(key [KeySize]byte) (cipher.AEAD, error) {
-	block, err := aes.NewCipher(key[:])
-	if err != nil {
-		return nil, fmt.Errorf("make AES-256: %w", err)
-	}
-	aead, err := cipher.NewGCM(block)
-	if err != nil {
-		return nil, fmt.Errorf("make AES-256-GCM: %w", err)
-	}
-	return aead, nil
-}
+// AEAD returns AES-256-GCM with that key.
+func AEAD(key [KeySize]byte) cipher.AEAD { return must(cipher.NewGCM(must(aes.NewCipher(key[:])))) }

@@ -34,8 +34,6 @@ func (k ObjectKind) String() string {
 	return fmt.Sprintf("object of kind %d", uint8(k))
 }
 
-func (k ObjectKind) valid() bool { return k >= IndexObject && k <= MarkObject }
-
 // The header of a sealed object: magic, version, kind, flags, key epoch, salt.
 const (
 	// ObjectVersion is the version of the layout this package reads and writes.
@@ -56,28 +54,22 @@ const (
 )
 
 // SealObject encrypts and authenticates plain as one stored file. Two calls never give the same bytes.
-func (k *Keys) SealObject(kind ObjectKind, plain []byte) ([]byte, error) {
+func (k *Keys) SealObject(kind ObjectKind, plain []byte) []byte {
 	var salt [SaltSize]byte
-	if _, err := rand.Read(salt[:]); err != nil {
-		return nil, fmt.Errorf("read random salt: %w", err)
-	}
+	_, _ = rand.Read(salt[:]) // never fails
 	return k.sealObject(kind, salt, plain)
 }
 
-func (k *Keys) sealObject(kind ObjectKind, salt [SaltSize]byte, plain []byte) ([]byte, error) {
-	if !kind.valid() {
-		return nil, fmt.Errorf("seal %s: no such kind", kind)
-	}
-	aead, err := k.object.aead(byte(kind), salt[:])
-	if err != nil {
-		return nil, fmt.Errorf("seal %s: %w", kind, err)
+func (k *Keys) sealObject(kind ObjectKind, salt [SaltSize]byte, plain []byte) []byte {
+	if kind < IndexObject || kind > MarkObject {
+		panic(fmt.Sprintf("seal %s: no such kind", kind)) // a mistake of the caller
 	}
 	sealed := make([]byte, 0, len(plain)+ObjectOverhead)
 	sealed = append(sealed, objectMagic...)
 	sealed = append(sealed, ObjectVersion, byte(kind), 0, 0)
 	sealed = append(sealed, salt[:]...)
 	var nonce [nonceSize]byte // zero: the key seals nothing else
-	return aead.Seal(sealed, nonce[:], plain, sealed[:ObjectHeaderSize]), nil
+	return k.object.aead(byte(kind), salt[:]).Seal(sealed, nonce[:], plain, sealed[:ObjectHeaderSize])
 }
 
 // OpenObject returns the content of a sealed object of that kind. Its error wraps format.ErrCorrupt if the object is
@@ -87,12 +79,8 @@ func (k *Keys) OpenObject(kind ObjectKind, sealed []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", kind, err)
 	}
-	aead, err := k.object.aead(byte(kind), header[offsetSalt:])
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", kind, err)
-	}
 	var nonce [nonceSize]byte
-	plain, err := aead.Open(nil, nonce[:], sealed[ObjectHeaderSize:], header)
+	plain, err := k.object.aead(byte(kind), header[offsetSalt:]).Open(nil, nonce[:], sealed[ObjectHeaderSize:], header)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: authentication failed: %w", kind, format.ErrCorrupt)
 	}

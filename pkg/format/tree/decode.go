@@ -102,11 +102,10 @@ func readHeader(r *wire.Reader, p []byte, kind byte) (level int, err error) {
 	return level, r.Err()
 }
 
-// readCount reads a number of rows and compares it with the remaining bytes, which bounds the allocation that follows.
-// A page above the size at which pages are cut has one row.
+// readCount reads a number of rows. A page above the size at which pages are cut has one row.
 func readCount(r *wire.Reader, row uint64) uint64 {
-	count := r.Uvarint()
-	if count > uint64(r.Len())/row || count > 1 && r.Len() > cutMax+headroom {
+	count := r.Count(row)
+	if count > 1 && r.Len() > cutMax+headroom {
 		r.Fail("%d rows in %d bytes", count, r.Len())
 		return 0
 	}

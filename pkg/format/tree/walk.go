@@ -90,21 +90,32 @@ func loadPage[P any](ctx context.Context, load Load, kind string, id format.ID, 
 
 // Lookup returns the node with that name, or nil if the directory has none. It loads one page of each level.
 func Lookup(ctx context.Context, load Load, root format.ID, name string) (*Node, error) {
+	n, _, err := Find(root, name, func(id format.ID, level int) (*Page, error) { return LoadPage(ctx, load, id, level) })
+	return n, err
+}
+
+// Find is Lookup with pages of the caller. It returns the rank of the node in the order of names as well.
+func Find(root format.ID, name string, page func(id format.ID, level int) (*Page, error)) (
+	n *Node, rank uint64, err error,
+) {
 	for id, level := root, -1; ; level-- {
-		pg, err := LoadPage(ctx, load, id, level)
+		pg, err := page(id, level)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		if pg.Level == 0 {
 			i := sort.Search(len(pg.Nodes), func(i int) bool { return pg.Nodes[i].Name >= name })
 			if i < len(pg.Nodes) && pg.Nodes[i].Name == name {
-				return &pg.Nodes[i], nil
+				return &pg.Nodes[i], rank + uint64(i), nil
 			}
-			return nil, nil
+			return nil, 0, nil
 		}
 		i := sort.Search(len(pg.Children), func(i int) bool { return pg.Children[i].Last >= name })
 		if i == len(pg.Children) {
-			return nil, nil
+			return nil, 0, nil
+		}
+		for _, left := range pg.Children[:i] {
+			rank += left.Nodes
 		}
 		id, level = pg.Children[i].ID, pg.Level
 	}

@@ -97,6 +97,17 @@ func (r *Reader) UvarintMax(limit uint64) uint64 {
 	return v
 }
 
+// Count reads a number of rows of at least row bytes. It fails if so many cannot follow, which bounds the allocation
+// for them.
+func (r *Reader) Count(row uint64) uint64 {
+	count := r.Uvarint()
+	if count > uint64(r.Len())/row {
+		r.Fail("%d rows in %d bytes", count, r.Len())
+		return 0
+	}
+	return count
+}
+
 // Varint reads a zigzag-mapped signed varint.
 func (r *Reader) Varint() int64 {
 	u := r.Uvarint()

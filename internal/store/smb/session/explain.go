@@ -84,14 +84,14 @@ func unreachableOn(ctx context.Context, system string, l Login, err error) error
 	switch {
 	case errors.As(err, &dns) && dns.IsNotFound:
 		p.What = fmt.Sprintf("there is no host %q", l.Host)
-		p.Cause = &silent{err}
+		p.Cause, p.Kinds = nil, append(p.Kinds, err)
 		p.Do = "correct the name, or write its address instead"
 	case errors.As(err, &dns):
 		p.What = fmt.Sprintf("the address of %s could not be resolved", l.Host)
 		p.Do = "see whether this machine is on the network, or write the address instead of the name, " + again
 	case errors.Is(err, syscall.ECONNREFUSED):
 		p.What = fmt.Sprintf("%s refuses connections on port %d", l.Host, l.Port)
-		p.Cause = &silent{err}
+		p.Cause, p.Kinds = nil, append(p.Kinds, err)
 		p.Do = "switch on sharing by SMB there, or correct the port, " + again
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.ENETDOWN):
 		p.What = fmt.Sprintf("there is no way to %s", l.Host)
@@ -102,7 +102,7 @@ func unreachableOn(ctx context.Context, system string, l Login, err error) error
 		}
 	case silence(p.Cause):
 		p.What = fmt.Sprintf("%s does not answer on port %d", l.Host, l.Port)
-		p.Cause = &silent{p.Cause}
+		p.Cause, p.Kinds = nil, append(p.Kinds, p.Cause)
 		p.Do = "see whether it is switched on, on this network, and not behind a firewall, " + again
 	default:
 		p.What = fmt.Sprintf("%s cannot be reached on port %d", l.Host, l.Port)
@@ -118,18 +118,12 @@ func stoppedOr(ctx context.Context, err error) error {
 	}
 	if errors.Is(err, errStalled) {
 		return &store.Problem{
-			What: "the KDC does not answer", Cause: &silent{err}, Do: "see whether this machine is on its network, " + again,
-			Kinds: []error{store.ErrTemporary, store.ErrGone},
+			What: "the KDC does not answer", Do: "see whether this machine is on its network, " + again,
+			Kinds: []error{store.ErrTemporary, store.ErrGone, err},
 		}
 	}
 	return err
 }
-
-// silent is a cause that the sentence before contains already.
-type silent struct{ err error }
-
-func (s *silent) Error() string { return "" }
-func (s *silent) Unwrap() error { return s.err }
 
 // stalled replaces the error of an internal timeout, so that it is not taken for the end of the caller's context.
 func stalled(err error) error {
@@ -165,41 +159,42 @@ func loginError(ctx context.Context, l Login, w *wire, err error) error {
 	switch {
 	case errors.Is(err, ErrInsecure):
 		return &store.Problem{
-			What: err.Error(), Cause: &silent{err},
-			Do: fmt.Sprintf("allow SMB 3 and encryption on %s, or do without --smb-encrypt", l.Host),
+			What:  err.Error(),
+			Do:    fmt.Sprintf("allow SMB 3 and encryption on %s, or do without --smb-encrypt", l.Host),
+			Kinds: []error{err},
 		}
 	case errors.Is(err, ErrLogon) && strings.EqualFold(l.User, "guest"):
 		return &store.Problem{
-			What:  "the server lets " + l.User + " in as a guest only, and guests can neither sign nor encrypt",
-			Cause: &silent{err},
+			What: "the server lets " + l.User + " in as a guest only, and guests can neither sign nor encrypt",
 			Do: "name a user with a password; or, with --smb-sign if-offered and without --smb-encrypt, accept that " +
 				"anybody on the network can change what is sent, and each file is read back",
-			Kinds: []error{ErrLogon, ErrInsecure},
+			Kinds: []error{ErrLogon, ErrInsecure, err},
 		}
 	case errors.Is(err, ErrLogon):
 		return &store.Problem{
-			What: err.Error(), Cause: &silent{err},
+			What: err.Error(),
 			Do: fmt.Sprintf("check the user %q, or write smb://guest@... and add --smb-sign if-offered if guests are meant",
 				l.User),
+			Kinds: []error{err},
 		}
 	}
 	status := w.status.Load()
 	if l.Tickets != nil && status != 0 && status != statusMoreProcessing {
 		return &store.Problem{
-			What: "the server refused the Kerberos ticket", Cause: &silent{err},
+			What: "the server refused the Kerberos ticket",
 			Do: fmt.Sprintf("see whether %s is a member of the realm, takes Kerberos as cifs/%[1]s, knows the user, and has "+
 				"the right time; or log on with a password", l.Host),
-			Kinds: []error{ErrLogon},
+			Kinds: []error{ErrLogon, err},
 		}
 	}
 	if why := refused(status); why != "" {
 		return &store.Problem{
-			What: ErrLogon.Error(), Cause: &silent{err}, Do: fmt.Sprintf(why, l.User, l.Host), Kinds: []error{ErrLogon},
+			What: ErrLogon.Error(), Do: fmt.Sprintf(why, l.User, l.Host), Kinds: []error{ErrLogon, err},
 		}
 	}
 	if errors.Is(err, os.ErrPermission) {
 		return &store.Problem{
-			What: ErrLogon.Error(), Cause: &silent{err}, Do: unpermitted(l, w.cipher), Kinds: []error{ErrLogon},
+			What: ErrLogon.Error(), Do: unpermitted(l, w.cipher), Kinds: []error{ErrLogon, err},
 		}
 	}
 	if invalid := (*smb2.InvalidResponseError)(nil); status != 0 && errors.As(err, &invalid) {
@@ -218,15 +213,16 @@ func brokenOff(l Login, err error) error {
 	switch {
 	case errors.Is(err, errForeign):
 		return &store.Problem{
-			What: fmt.Sprintf("what listens on port %d of %s is not an SMB server", l.Port, l.Host), Cause: &silent{err},
-			Do: "correct the port (without one it is 445), or the host", Kinds: []error{store.ErrTemporary, store.ErrGone},
+			What:  fmt.Sprintf("what listens on port %d of %s is not an SMB server", l.Port, l.Host),
+			Do:    "correct the port (without one it is 445), or the host",
+			Kinds: []error{store.ErrTemporary, store.ErrGone, err},
 		}
 	case errors.Is(err, errStalled):
 		return &store.Problem{
-			What: fmt.Sprintf("%s takes connections on port %d and does not answer", l.Host, l.Port), Cause: &silent{err},
+			What: fmt.Sprintf("%s takes connections on port %d and does not answer", l.Host, l.Port),
 			Do: "see whether its SMB service hangs, whether its disk has to start, and whether the port is that of SMB " +
 				"(445), " + again,
-			Kinds: []error{store.ErrTemporary, store.ErrGone},
+			Kinds: []error{store.ErrTemporary, store.ErrGone, err},
 		}
 	case errors.Is(err, errLowered):
 		return &store.Problem{
@@ -238,17 +234,18 @@ func brokenOff(l Login, err error) error {
 		}
 	case errors.As(err, &older):
 		return &store.Problem{
-			What: err.Error(), Cause: &silent{err},
+			What: err.Error(),
 			Do: fmt.Sprintf("run the command again; if that does not help, see what lies between this machine and %s, "+
 				"since an attacker there can cause this; if the server was set to an older SMB on purpose, remove the file "+
 				"%s, %s", l.Host, older.file, again),
+			Kinds: []error{err},
 		}
 	case unsigned(err):
 		return &store.Problem{
-			What: "the answers of " + l.Host + " are not signed, or were changed on the way", Cause: &silent{err},
+			What: "the answers of " + l.Host + " are not signed, or were changed on the way",
 			Do: "run the command again; if that does not help, let the server sign (Samba: server signing = auto), or accept " +
 				"what is neither signed nor encrypted with --smb-sign if-offered",
-			Kinds: []error{store.ErrTemporary, store.ErrGone},
+			Kinds: []error{store.ErrTemporary, store.ErrGone, err},
 		}
 	}
 	return nil
@@ -295,9 +292,9 @@ func shareError(l Login, err error) error {
 	switch {
 	case Status(err) == StatusBadNetworkName:
 		return &store.Problem{
-			What: fmt.Sprintf("%s has no share %q now", l.Host, l.Share), Cause: &silent{err},
+			What: fmt.Sprintf("%s has no share %q now", l.Host, l.Share),
 			// A server that starts offers its shares before their disks are mounted.
-			Do: "check its name, and whether its disk is connected", Kinds: []error{store.ErrTemporary, store.ErrGone},
+			Do: "check its name, and whether its disk is connected", Kinds: []error{store.ErrTemporary, store.ErrGone, err},
 		}
 	case errors.Is(err, os.ErrPermission) || Status(err) == StatusNetworkAccessDenied:
 		encrypt := "let it offer SMB 3 as well"
@@ -305,9 +302,9 @@ func shareError(l Login, err error) error {
 			encrypt = "name a user with a password, since guests cannot encrypt"
 		}
 		return &store.Problem{
-			What: fmt.Sprintf("the user %q may not use the share %q of %s", l.User, l.Share, l.Host), Cause: &silent{err},
+			What:  fmt.Sprintf("the user %q may not use the share %q of %s", l.User, l.Share, l.Host),
 			Do:    "allow it on the server; where the server demands encryption, " + encrypt,
-			Kinds: []error{store.ErrDenied},
+			Kinds: []error{store.ErrDenied, err},
 		}
 	}
 	var mount *mountError

@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
-	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
@@ -98,7 +97,7 @@ func (k *cacheKit) reported() string {
 	k.notes = nil
 	if k.Ledger != nil {
 		for _, i := range k.Ledger.Issues() {
-			if i.Severity == report.Remark {
+			if i.Remark {
 				reported = append(reported, fmt.Sprintf("%s: %v", i.Op, i.Err))
 			}
 		}

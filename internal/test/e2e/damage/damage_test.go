@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
@@ -67,7 +66,7 @@ func parentDamaged(t *testing.T, harm func(*testing.T, store.Store, store.Name),
 	require.Empty(t, e.Failures())
 	var reported bool
 	for _, i := range e.Ledger.Issues() {
-		reported = reported || i.Severity == report.Remark
+		reported = reported || i.Remark
 	}
 	require.True(t, reported, "that a tree could not be read is worth a remark")
 	got := e.Objects(made.Snapshot.Tree, src)

@@ -88,7 +88,7 @@ func exists(path string) bool {
 func remarks(e *kit.Engine) string {
 	var all strings.Builder
 	for _, i := range e.Ledger.Issues() {
-		if i.Severity == report.Remark {
+		if i.Remark {
 			all.WriteString(i.Path + ": " + i.Op + ": " + i.Err.Error() + "\n")
 		}
 	}
