@@ -196,7 +196,7 @@ func (t *transfer) rewriteContent(ctx context.Context, n *tree.Node, e earlierNo
 
 // idList is a list of IDs in a temporary file: written sequentially, then read once.
 type idList struct {
-	file    *cachefile.TempFile
+	file    *cachefile.Plain
 	written int64
 	read    int64
 	buf     []byte

@@ -247,7 +247,7 @@ func (r *Repository) TempIndex(dir string) (*index.Temporary, error) {
 
 // TempFile creates an empty temporary file in folder dir ("": the system's), which disappears when the caller closes
 // it.
-func (r *Repository) TempFile(dir string) (*cachefile.TempFile, error) {
+func (r *Repository) TempFile(dir string) (*cachefile.Plain, error) {
 	return r.index.OpenTempFile(dir)
 }
 

@@ -77,9 +77,8 @@ func inUse() int64 {
 }
 
 // A machine that has seen the index neither reads it again nor holds it, however large it is. Memory after opening and
-// updating does not grow with the index, except for the free pages that bbolt lists: less than half a byte a blob (a
-// blob takes 36 in a segment, 50 in the cache). The first look-up reads the filters: ten bits a blob, never more than
-// 16 MiB.
+// updating does not grow with the index: less than half a byte a blob (a blob takes 36 in a segment, 53 in the cache).
+// The first look-up reads the filters: ten bits a blob, never more than 16 MiB.
 func TestOpeningDoesNotReadTheIndex(t *testing.T) {
 	testkit.Slow(t)
 	held := func(blobs int) (opened, searched int64) {

@@ -19,9 +19,9 @@ func (f *File) Damaged() bool { return f.damaged.Load() }
 
 func (f *File) Mapped() *residence { return &f.mapped }
 
-func (r *residence) SetMax(n int64) { r.of.max.Store(n) }
+func (r *residence) SetMax(n int64) { r.max.Store(n) }
 
-func (r *residence) Max() int64 { return r.of.max.Load() }
+func (r *residence) Max() int64 { return r.limit() }
 
 func (r *residence) Reset() { r.touches.Store(0) }
 

@@ -1,8 +1,8 @@
-// Package cachefile is a bbolt file of the local caches of a repository. Every value in it can be rebuilt, so the file
-// may be deleted at any time. There are two uses:
+// Package cachefile is the files of the local caches of a repository. Everything in them can be rebuilt, so each may be
+// deleted at any time.
 //
-//	Open              one process reads and writes the file: the directory cache (package dircache)
-//	Create, OpenRead  written once, then read by any number of processes: a run of the hash cache (package index)
+//	File   a bbolt file that one process reads and writes: the directory cache (package dircache)
+//	Plain  written once, then read by any number of processes: a run of the hash cache (package index); temporary files
 //
 // bbolt pages have no checksum. Values that could make a backup believe that something is stored which is not have one
 // each (PutSummed). A file that is found damaged returns ErrDamaged from then on, and is not accessed again.
@@ -26,7 +26,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
-	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 const (
@@ -34,8 +33,6 @@ const (
 	layout = 7
 	// lockWait is how long Open waits for another process that holds the file.
 	lockWait = 200 * time.Millisecond
-	// readWait is how long OpenRead waits for a process that is removing the whole cache.
-	readWait = 50 * time.Millisecond
 	// mapAhead is how far a file may grow before it is mapped again, in bytes: that of about a million blobs.
 	mapAhead = 64 << 20
 	// growStep is by how many bytes a file grows beyond its need. bbolt's default of 16 MiB would be most of a small
@@ -63,15 +60,6 @@ func Bucket(tx *bolt.Tx, name string) *bolt.Bucket { return tx.Bucket([]byte(nam
 // Number encodes n as a key. Keys are big-endian, so they sort like the numbers.
 func Number(n uint32) []byte { return binary.BigEndian.AppendUint32(make([]byte, 0, 4), n) }
 
-// use is what a File is open for.
-type use uint8
-
-const (
-	readWrite use = iota // by one process at a time
-	writeOnce            // not flushed before Finish
-	readOnly             // by any number of processes
-)
-
 // File is an open cache file. It is safe for concurrent use.
 //
 // Each write transaction is one gate operation, begun before any lock of the file is taken, because a B+tree update
@@ -80,8 +68,7 @@ const (
 type File struct {
 	path string
 	io   localfs.IOContext // nothing is written after its context ends, until Close
-	use  use
-	file *os.File // of db, which closes it
+	file *os.File          // of db, which closes it
 	db   *bolt.DB
 	note string
 
@@ -103,7 +90,7 @@ func Open(path string, repo [16]byte, io localfs.IOContext, table Table) (*File,
 	if err := io.Names(func() error { return os.MkdirAll(filepath.Dir(path), 0o700) }); err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
 	}
-	f, err := open(path, repo, io, readWrite, nil, table)
+	f, err := open(path, repo, io, table)
 	if err == nil || errors.Is(err, ErrBusy) || !replaceable(err) {
 		return f, err
 	}
@@ -112,54 +99,11 @@ func Open(path string, repo [16]byte, io localfs.IOContext, table Table) (*File,
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("replace cache: %w", err)
 	}
-	if f, err = open(path, repo, io, readWrite, nil, table); err != nil {
+	if f, err = open(path, repo, io, table); err != nil {
 		return nil, err
 	}
 	f.note = fmt.Sprintf("the local cache was replaced by an empty one: %v", why)
 	return f, nil
-}
-
-// Create creates an empty file in folder dir, which is created if it is missing. Its name begins with prefix.
-func Create(dir, prefix string, repo [16]byte, io localfs.IOContext, table Table) (*File, error) {
-	var made *os.File
-	err := io.Names(func() (err error) {
-		if err = os.MkdirAll(dir, 0o700); err != nil {
-			return err
-		}
-		made, err = os.CreateTemp(dir, prefix+"*")
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("make cache file: %w", err)
-	}
-	path := made.Name()
-	f, err := open(path, repo, io, writeOnce, nil, table)
-	if err = errors.Join(err, made.Close()); err != nil {
-		if f != nil {
-			err = errors.Join(err, f.Close())
-		}
-		_ = os.Remove(path) // also when the context has ended
-		return nil, fmt.Errorf("make cache file: %w", err)
-	}
-	return f, nil
-}
-
-// Finish flushes a file that was created, so that it can be renamed.
-func (f *File) Finish() error {
-	_, err := f.io.Do(iopolicy.Op{Kind: iopolicy.Sync}, func(int) (int, error) {
-		return 0, f.guard("flush cache file", f.db.Sync)
-	})
-	return err
-}
-
-// OpenRead opens a file that is not written any more. Files with the same Mapping share a bound of resident memory. A
-// file that is damaged, of another layout or of another repository is ErrDamaged.
-func OpenRead(path string, repo [16]byte, io localfs.IOContext, mapping *Mapping, table Table) (*File, error) {
-	f, err := open(path, repo, io, readOnly, mapping, table)
-	if err != nil && replaceable(err) {
-		err = fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
-	return f, err
 }
 
 // Path returns the name under which the file was opened.
@@ -170,26 +114,6 @@ func (f *File) IO() localfs.IOContext { return f.io }
 
 // Note returns a sentence for the user about what happened when the file was opened, or "".
 func (f *File) Note() string { return f.note }
-
-// Share makes a file that was created and is complete one of those that share a bound of resident memory.
-func (f *File) Share(mapping *Mapping) {
-	if st, err := f.file.Stat(); err == nil {
-		f.opened = st.Size()
-		f.mapped.share(mapping, f.opened)
-	}
-}
-
-// Has reports whether a name refers to this file.
-func (f *File) Has(path string) bool {
-	now, err := os.Lstat(path)
-	return err == nil && f.identity != nil && os.SameFile(now, f.identity)
-}
-
-// Identity returns the file as it was when it was opened.
-func (f *File) Identity() os.FileInfo { return f.identity }
-
-// Size returns the bytes of the file when it was opened.
-func (f *File) Size() int64 { return f.opened }
 
 // GiveUp ends the use of a file after a failure. A file that this run has mostly written is removed, so that it does
 // not keep a disk full. Later calls return ErrDamaged.
@@ -230,32 +154,28 @@ func (f *File) shut() (err error) {
 	if pool := f.pool.Load(); pool != nil {
 		err = (*pool).beginChange() // never ended: no read transaction is kept any more
 	}
-	f.mapped.forget()
 	return errors.Join(err, f.db.Close())
 }
 
-// remove removes the name of the file, if it still refers to this file and no other process reads it.
+// remove removes the name of the file, if it still refers to this file.
 func (f *File) remove() error {
-	if f.use != readWrite || f.nameless.Swap(true) {
+	if f.nameless.Swap(true) {
 		return nil
 	}
-	if !f.Has(f.path) {
+	now, err := os.Lstat(f.path)
+	if err != nil || !os.SameFile(now, f.identity) {
 		return nil
 	}
-	err := os.Remove(f.path)
+	err = os.Remove(f.path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("remove damaged cache: %w", err)
 	}
 	return nil
 }
 
-func open(path string, repo [16]byte, io localfs.IOContext, as use, mapping *Mapping, table Table) (*File, error) {
-	f := &File{path: path, io: io, use: as}
-	admit := func(call func() error) error { return f.commit(false, call) }
-	if as == readOnly {
-		admit = io.Names
-	}
-	err := admit(func() error {
+func open(path string, repo [16]byte, io localfs.IOContext, table Table) (*File, error) {
+	f := &File{path: path, io: io}
+	err := f.commit(false, func() error {
 		return f.guard("open cache", func() error {
 			if err := f.openDB(); err != nil {
 				return err
@@ -264,7 +184,6 @@ func open(path string, repo [16]byte, io localfs.IOContext, as use, mapping *Map
 		})
 	})
 	if err == nil {
-		f.mapped.share(mapping, f.opened)
 		return f, nil
 	}
 	if f.db != nil && !f.damaged.Load() {
@@ -276,16 +195,10 @@ func open(path string, repo [16]byte, io localfs.IOContext, as use, mapping *Map
 // openDB opens the bbolt file, or creates it.
 func (f *File) openDB() (err error) {
 	opt := bolt.Options{
-		OpenFile: f.openFile, Timeout: lockWait, FreelistType: bolt.FreelistMapType, ReadOnly: f.use == readOnly,
-		// Otherwise the list is written with each commit, so that Open need not scan the file.
-		NoSync: f.use == writeOnce, NoGrowSync: f.use == writeOnce, NoFreelistSync: f.use == writeOnce,
-	}
-	if f.use != readOnly {
+		OpenFile: f.openFile, Timeout: lockWait, FreelistType: bolt.FreelistMapType,
 		// A commit that grows the file beyond its mapping copies all keys and values of the transaction to the heap and
 		// waits for all readers. Mapping ahead takes address space, not memory.
-		opt.InitialMmapSize = mapAhead
-	} else {
-		opt.Timeout = readWait
+		InitialMmapSize: mapAhead,
 	}
 	f.db, err = bolt.Open(f.path, 0o600, &opt)
 	if errors.Is(err, bolterrors.ErrTimeout) {
@@ -327,7 +240,7 @@ func (f *File) prepare(repo [16]byte, table Table) error {
 		meta := Bucket(tx, bucketMeta)
 		if meta == nil {
 			name, _ := First(tx.Cursor())
-			if fresh = name == nil && f.use != readOnly; !fresh {
+			if fresh = name == nil; !fresh {
 				return errForeign
 			}
 			return nil

@@ -2,6 +2,7 @@ package cachefile_test
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	bolt "go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
@@ -28,36 +30,42 @@ func TestBusy(t *testing.T) {
 	openAt(t, c.Path())
 }
 
-// A file that is complete is read by several at once. One of another kind is damaged.
-func TestCreatedFilesAreRead(t *testing.T) {
+// A file that is complete is read by several at once, and not while another process removes it.
+func TestPlainFilesAreRead(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "sub")
-	table := cachefile.Table{Buckets: []string{"things"}}
-	f, err := cachefile.Create(dir, "made-", repo, localfs.IOContext{}, table)
+	f, err := cachefile.Create(dir, "made-", localfs.IOContext{})
 	require.NoError(t, err)
-	require.NoError(t, f.Update("test", func(tx *bolt.Tx) error {
-		return cachefile.Bucket(tx, "things").Put([]byte("k"), []byte("v"))
-	}))
-	require.NoError(t, f.Finish())
-	require.NoError(t, f.Close())
+	_, err = f.WriteAt([]byte("content"), 3)
+	require.NoError(t, err)
+	require.NoError(t, f.Sync())
 	for range 2 {
-		r, err := cachefile.OpenRead(f.Path(), repo, localfs.IOContext{}, nil, table)
+		r, err := cachefile.OpenRead(f.Path(), localfs.IOContext{})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, r.Close()) }()
 		require.True(t, r.Has(f.Path()))
 		require.False(t, r.Has(dir))
-		require.NoError(t, r.View("test", func(tx *bolt.Tx) error {
-			require.Equal(t, "v", string(cachefile.Bucket(tx, "things").Get([]byte("k"))))
-			return nil
-		}))
+		require.EqualValues(t, 10, r.Size())
+		got := make([]byte, 7)
+		_, err = r.ReadAt(got, 3)
+		require.NoError(t, err)
+		require.Equal(t, "content", string(got))
+		_, err = r.ReadAt(got, 4)
+		require.ErrorIs(t, err, io.EOF)
 	}
-	_, err = cachefile.OpenRead(f.Path(), [16]byte{9}, localfs.IOContext{}, nil, table)
+	path := filepath.Join(dir, "other")
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	remover, err := os.Open(path)
+	require.NoError(t, err)
+	require.NoError(t, unix.Flock(int(remover.Fd()), unix.LOCK_EX))
+	_, err = cachefile.OpenRead(path, localfs.IOContext{})
+	require.ErrorIs(t, err, cachefile.ErrBusy)
+	require.NoError(t, remover.Close())
+	_, err = cachefile.OpenRead(dir, localfs.IOContext{})
 	require.ErrorIs(t, err, cachefile.ErrDamaged)
-	require.ErrorContains(t, err, "another repository")
-	_, err = cachefile.OpenRead(f.Path(), repo, localfs.IOContext{}, nil, cachefile.Table{Buckets: []string{"more"}})
-	require.ErrorIs(t, err, cachefile.ErrDamaged)
-	_, err = cachefile.OpenRead(filepath.Join(dir, "none"), repo, localfs.IOContext{}, nil, table)
+	_, err = cachefile.OpenRead(filepath.Join(dir, "none"), localfs.IOContext{})
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.FileExists(t, f.Path())
+	require.NoError(t, f.Close())
 }
 
 func TestForeignFilesAreReplaced(t *testing.T) {

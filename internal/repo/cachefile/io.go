@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
@@ -18,37 +21,113 @@ func cut(p []byte, maxIO int) []byte {
 	return p
 }
 
-// TempFile is a file without a name. It disappears when it is closed or the process ends. It needs no durability, but
-// under a yielding policy it is flushed as it is written. Otherwise the kernel would write it back seconds later, when
+// Plain is a file that is no bbolt file: one without a name, which disappears when it is closed or the process ends, or
+// one that is written once and then read by any number of processes. A shared lock shows that it is in use.
+//
+// Under a yielding policy it is flushed as it is written. Otherwise the kernel would write it back seconds later, when
 // the I/O can no longer be attributed to this run.
-type TempFile struct {
-	io localfs.IOContext
-	f  *os.File
+type Plain struct {
+	io       localfs.IOContext
+	f        *os.File
+	identity os.FileInfo // as it was when it was opened
 }
 
-// OpenTempFile creates an empty file in folder dir, which is created if it is missing.
-func OpenTempFile(dir string, io localfs.IOContext) (*TempFile, error) {
-	var f *os.File
+// OpenTempFile creates an empty file without a name in folder dir, which is created if it is missing.
+func OpenTempFile(dir string, io localfs.IOContext) (*Plain, error) {
+	t, err := Create(dir, "cache-*.tmp", io)
+	if err == nil {
+		if err = io.Names(func() error { return os.Remove(t.Path()) }); err != nil {
+			err = errors.Join(err, t.Close())
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make temporary file: %w", err)
+	}
+	return t, nil
+}
+
+// Create creates an empty file in folder dir, which is created if it is missing. pattern is as for os.CreateTemp.
+func Create(dir, pattern string, io localfs.IOContext) (*Plain, error) {
+	t := &Plain{io: io}
 	err := io.Names(func() (err error) {
 		if err = os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
-		if f, err = os.CreateTemp(dir, "cache-*.tmp"); err != nil {
+		if t.f, err = os.CreateTemp(dir, pattern); err != nil {
 			return err
 		}
-		if err = os.Remove(f.Name()); err != nil {
-			return errors.Join(err, f.Close())
-		}
-		return nil
+		return t.share()
 	})
 	if err != nil {
-		return nil, fmt.Errorf("make temporary file: %w", err)
+		return nil, err
 	}
-	return &TempFile{io, f}, nil
+	return t, nil
+}
+
+// readWait is how long OpenRead waits for a process that is removing the whole cache.
+const readWait = 50 * time.Millisecond
+
+// OpenRead opens a file that is not written any more. The error is ErrBusy if another process is removing it.
+func OpenRead(path string, io localfs.IOContext) (*Plain, error) {
+	t := &Plain{io: io}
+	err := io.Names(func() (err error) {
+		if t.f, err = os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0); err != nil {
+			return err
+		}
+		return t.share()
+	})
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// share locks the file, which is closed after an error.
+func (t *Plain) share() (err error) {
+	for end := time.Now().Add(readWait); ; time.Sleep(readWait / 10) {
+		err = unix.Flock(int(t.f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(end) {
+			break
+		}
+	}
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = ErrBusy
+	}
+	if err == nil {
+		t.identity, err = t.f.Stat()
+	}
+	if err == nil && !t.identity.Mode().IsRegular() {
+		err = fmt.Errorf("%w: %w", ErrDamaged, errNoFile)
+	}
+	if err != nil {
+		err = errors.Join(err, t.f.Close())
+	}
+	return err
+}
+
+// Path returns the name under which the file was opened.
+func (t *Plain) Path() string { return t.f.Name() }
+
+// Has reports whether a name refers to this file.
+func (t *Plain) Has(path string) bool {
+	now, err := os.Lstat(path)
+	return err == nil && os.SameFile(now, t.identity)
+}
+
+// Identity returns the file as it was when it was opened.
+func (t *Plain) Identity() os.FileInfo { return t.identity }
+
+// Size returns the bytes of the file.
+func (t *Plain) Size() int64 {
+	st, err := t.f.Stat()
+	if err != nil {
+		return 0
+	}
+	return st.Size()
 }
 
 // ReadAt reads all of p.
-func (t *TempFile) ReadAt(p []byte, off int64) (done int, err error) {
+func (t *Plain) ReadAt(p []byte, off int64) (done int, err error) {
 	for done < len(p) && err == nil {
 		n := 0
 		n, err = t.io.Do(iopolicy.Op{Kind: iopolicy.Read, Bytes: len(p) - done}, func(maxIO int) (int, error) {
@@ -60,7 +139,7 @@ func (t *TempFile) ReadAt(p []byte, off int64) (done int, err error) {
 }
 
 // WriteAt writes all of p.
-func (t *TempFile) WriteAt(p []byte, off int64) (done int, err error) {
+func (t *Plain) WriteAt(p []byte, off int64) (done int, err error) {
 	for done < len(p) && err == nil {
 		n := 0
 		n, err = t.io.Do(iopolicy.Op{Kind: iopolicy.Write, Bytes: len(p) - done}, func(maxIO int) (int, error) {
@@ -75,39 +154,34 @@ func (t *TempFile) WriteAt(p []byte, off int64) (done int, err error) {
 	return done, err
 }
 
+// Sync flushes the file, so that it can be renamed.
+func (t *Plain) Sync() error {
+	_, err := t.io.Do(iopolicy.Op{Kind: iopolicy.Sync}, func(int) (int, error) { return 0, t.f.Sync() })
+	return err
+}
+
 // Reading runs read as one gate operation. Inside it, and inside File.Update, Raw is read.
-func (t *TempFile) Reading(read func() error) error {
+func (t *Plain) Reading(read func() error) error {
 	_, err := t.io.Do(iopolicy.Op{Kind: iopolicy.Read}, func(int) (int, error) { return 0, read() })
 	return err
 }
 
-// Raw reads the file within an operation that the gate has admitted already; a nested operation could wait for itself.
-func (t *TempFile) Raw() io.ReaderAt { return t.f }
+// Raw reads the file without the gate: within an operation that it has admitted already, since a nested operation could
+// wait for itself, and what mostly is in the page cache.
+func (t *Plain) Raw() io.ReaderAt { return t.f }
 
 // Close releases the file.
-func (t *TempFile) Close() error { return t.f.Close() }
+func (t *Plain) Close() error { return t.f.Close() }
 
 const prefetchPiece = 1 << 20
 
-// Prefetch reads the file sequentially into the page cache before many lookups. Otherwise each lookup would fetch pages
-// at random by page faults, which block an OS thread of the Go runtime. Errors are ignored: the lookup reports them.
-func (f *File) Prefetch() {
-	st, err := f.file.Stat()
-	if err != nil || st.Size() == 0 {
-		return
-	}
-	buf := make([]byte, min(prefetchPiece, st.Size()))
-	for at := int64(0); at < st.Size(); {
-		n, err := f.io.Do(iopolicy.Op{Kind: iopolicy.Read, Bytes: len(buf)}, func(maxIO int) (int, error) {
-			n, err := f.file.ReadAt(cut(buf, maxIO), at)
-			if n > 0 && errors.Is(err, io.EOF) {
-				err = nil
-			}
-			return n, err
-		})
-		if err != nil || n == 0 {
+// Prefetch reads the file sequentially into the page cache before many lookups, which would fetch pages at random.
+// Errors are ignored: the lookup reports them.
+func (t *Plain) Prefetch() {
+	buf := make([]byte, prefetchPiece)
+	for at := int64(0); ; at += prefetchPiece {
+		if _, err := t.ReadAt(buf, at); err != nil { // such as the end
 			return
 		}
-		at += int64(n)
 	}
 }

@@ -180,16 +180,9 @@ func (f *File) View(what string, read func(tx *bolt.Tx) error) error {
 	})
 }
 
-// Touched counts a seek inside a transaction of View beyond the first one.
-func (f *File) Touched(tx *bolt.Tx) { f.mapped.touched(f.db, tx) }
-
 // commit is one gate operation that writes pages.
 func (f *File) commit(certain bool, write func() error) error {
-	op := iopolicy.Op{Kind: iopolicy.Sync, Certain: certain}
-	if f.use == writeOnce && f.db != nil {
-		op = iopolicy.Op{Kind: iopolicy.Write} // bbolt flushes the first pages of an empty file, and Finish the rest
-	}
-	_, err := f.io.Do(op, func(maxIO int) (int, error) {
+	_, err := f.io.Do(iopolicy.Op{Kind: iopolicy.Sync, Certain: certain}, func(int) (int, error) {
 		before, fresh := f.allocated(), f.db == nil
 		err := write()
 		n := f.allocated() - before
@@ -198,9 +191,6 @@ func (f *File) commit(certain bool, write func() error) error {
 		}
 		if n > 0 && fresh {
 			n += 4 * f.pageSize // the first pages of an empty file
-		}
-		if err == nil && n > 0 && f.use == writeOnce {
-			err = f.io.Push(f.file, 0, 0, maxIO > 0)
 		}
 		return n, err
 	})

@@ -43,11 +43,11 @@ type Batch struct {
 	mu       sync.Mutex
 	settled  sync.Cond // signalled when spilling ends
 	buffer   buffer
-	spare    buffer              // the next buffer, empty
-	file     *cachefile.TempFile // of runs
-	runs     *extsort.Runs       // nil until the buffer was full once; belongs to the goroutine that spills
-	spilling bool                // a goroutine writes a full buffer to the file, without mu
-	failed   error               // why spilling failed
+	spare    buffer           // the next buffer, empty
+	file     *cachefile.Plain // of runs
+	runs     *extsort.Runs    // nil until the buffer was full once; belongs to the goroutine that spills
+	spilling bool             // a goroutine writes a full buffer to the file, without mu
+	failed   error            // why spilling failed
 	kept     map[uint32][]byte
 	note     []byte
 	ended    bool

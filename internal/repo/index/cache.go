@@ -3,6 +3,7 @@ package index
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -11,7 +12,6 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
-	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 )
@@ -29,9 +29,8 @@ import (
 // When a run cannot be read, it and all that is newer is dropped, since of two places of a blob the one merged last
 // counts. ErrLost then asks the caller to merge the segments again that Segments does not name.
 type Cache struct {
-	opt     Options
-	shared  folder
-	mapping cachefile.Mapping
+	opt    Options
+	shared folder
 
 	write   sync.Mutex // held by one writer
 	opened  atomic.Bool
@@ -45,7 +44,7 @@ type Cache struct {
 	runs   []*run       // by age; those without a name are the last
 	memory *memory
 
-	orders   sync.Pool    // *[]uint32: indexes of a lookup
+	lookups  sync.Pool    // *lookup
 	losses   atomic.Int64 // how often runs were dropped
 	restored atomic.Int64 // value of losses when the segments were last merged again
 }
@@ -101,7 +100,7 @@ func NewCache(opt Options) *Cache {
 		}
 	}
 	c.memory = newMemory(c.limit())
-	c.orders.New = func() any { return new([]uint32) }
+	c.lookups.New = func() any { return new(lookup) }
 	return c
 }
 
@@ -216,24 +215,22 @@ func (c *Cache) reading(call func() error) error {
 }
 
 func (c *Cache) search(ids []format.ID, out []Found) error {
-	q := c.orders.Get().(*[]uint32)
-	order := (*q)[:0]
-	defer func() { c.orders.Put(q) }()
+	q := c.lookups.Get().(*lookup)
+	defer c.lookups.Put(q)
+	q.order = q.order[:0]
 	for i := range ids {
 		if out[i] = c.memory.lookup(&ids[i]); out[i].Pack == nil {
-			order = append(order, uint32(i))
+			q.order = append(q.order, uint32(i))
 		}
 	}
-	*q = order
-	if len(order) > 1 { // neighbours share pages and blocks
-		slices.SortFunc(order, func(a, b uint32) int { return ids[a].Compare(ids[b]) })
+	if len(q.order) > 1 { // neighbours share pages
+		slices.SortFunc(q.order, func(a, b uint32) int { return ids[a].Compare(ids[b]) })
 	}
 	for _, r := range slices.Backward(c.runs) {
-		if len(order) == 0 {
+		if len(q.order) == 0 {
 			return nil
 		}
-		var err error
-		if order, err = r.search(order, ids, out); err != nil {
+		if err := r.search(q, ids, out); err != nil {
 			return err
 		}
 	}
@@ -248,13 +245,9 @@ func (c *Cache) Segments() (map[format.ID]int64, error) {
 	all := make(map[format.ID]int64)
 	err := c.reading(func() error {
 		for _, r := range c.runs {
-			if err := r.addSegments(all); err != nil {
-				return err
-			}
+			maps.Copy(all, r.merged)
 		}
-		for id, size := range c.memory.segments {
-			all[id] = size
-		}
+		maps.Copy(all, c.memory.segments)
 		return nil
 	})
 	return all, err
@@ -267,7 +260,7 @@ func (c *Cache) Packs(yield func(PackInfo) error) error {
 	}
 	return c.reading(func() error {
 		for _, r := range c.runs {
-			for n := uint32(0); n < r.packs; n += packsAtOnce {
+			for n := uint32(0); n < r.Packs; n += packsAtOnce {
 				some, err := r.packsAt(n)
 				if err != nil {
 					return err
@@ -310,8 +303,8 @@ func (c *Cache) Merge(id format.ID, seg *index.Segment, superseded ...format.ID)
 	if c.closed {
 		return fmt.Errorf("merge into cache: %w", os.ErrClosed)
 	}
-	if had, err := c.hasLocked(id); had || err != nil {
-		return err
+	if _, had := c.memory.segments[id]; had || c.inRuns(id) {
+		return nil
 	}
 	n := 0
 	for i := range seg.Packs {
@@ -341,23 +334,9 @@ func (c *Cache) Merge(id format.ID, seg *index.Segment, superseded ...format.ID)
 	return nil
 }
 
-// hasLocked reports whether a segment was merged.
-func (c *Cache) hasLocked(id format.ID) (bool, error) {
-	if _, had := c.memory.segments[id]; had {
-		return true, nil
-	}
-	had, err := c.inRuns(id)
-	return had, c.dropDamaged(err)
-}
-
 // inRuns reports whether a run has a segment.
-func (c *Cache) inRuns(id format.ID) (bool, error) {
-	for _, r := range c.runs {
-		if had, err := r.hasSegment(id); had || err != nil {
-			return had, err
-		}
-	}
-	return false, nil
+func (c *Cache) inRuns(id format.ID) bool {
+	return slices.ContainsFunc(c.runs, func(r *run) bool { _, had := r.merged[id]; return had })
 }
 
 // Forget drops segments, with all that was merged since the oldest of them.
@@ -371,14 +350,8 @@ func (c *Cache) Forget(segments ...format.ID) error {
 		return fmt.Errorf("drop segments from cache: %w", os.ErrClosed)
 	}
 	for i, r := range c.runs {
-		for _, id := range segments {
-			had, err := r.hasSegment(id)
-			if err != nil {
-				return c.dropDamaged(err)
-			}
-			if had {
-				return c.cut(i)
-			}
+		if slices.ContainsFunc(segments, func(id format.ID) bool { _, had := r.merged[id]; return had }) {
+			return c.cut(i)
 		}
 	}
 	return c.cut(len(c.runs))
@@ -394,7 +367,7 @@ func (c *Cache) Spoiled() error {
 	return c.cut(0)
 }
 
-// Prefetch reads the runs sequentially, if they are small: see cachefile.File.Prefetch.
+// Prefetch reads the runs sequentially, if they are small: see cachefile.Plain.Prefetch.
 func (c *Cache) Prefetch() {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -200,10 +200,10 @@ func TestLookupNeedsSpace(t *testing.T) {
 func TestFilterSaysNoToNearlyAllNewBlobs(t *testing.T) {
 	c := newCache(t, t.TempDir(), 0)
 	m := newModel()
-	m.merge(t, c, upTo(120_000)) // a filter of several chunks
+	m.merge(t, c, upTo(120_000)) // a filter of several pages
 	require.NoError(t, c.Publish())
 	require.Len(t, c.runs, 1)
-	require.Greater(t, c.runs[0].blocks*filterBlock, uint32(2*filterChunk))
+	require.Greater(t, c.runs[0].Filter*filterBlock, uint32(2*pageSize))
 	f, err := c.runs[0].filterOf()
 	require.NoError(t, err)
 	alarms := 0
@@ -230,7 +230,7 @@ func TestMergeable(t *testing.T) {
 					blobs *= runsPerClass
 				}
 			}
-			runs = append(runs, &run{head: head{blobs: blobs}})
+			runs = append(runs, &run{head: head{Blobs: blobs}})
 			require.Equal(t, class, runs[i].class())
 		}
 		return runs

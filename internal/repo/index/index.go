@@ -4,9 +4,9 @@
 // the packs, and rebuilds a cache that is missing, stale or damaged from the segments.
 //
 //	Cache        the hash cache: runs that all processes of a machine share, and the newest blobs (cache.go, publish.go)
-//	run          one immutable file (run.go, write.go); block and filter are its parts; folder.go names the files
+//	run          one immutable file (run.go, write.go), made of pages (pages.go); folder.go names the files
 //	Index        synchronises cache and segments (sync.go, rebuild.go); a fresh one against a wrong cache (fresh.go)
-//	Temporary    filled once and queried, for one check or prune (temporary.go)
+//	Temporary    filled once and queried, for one check or prune (temporary.go); its list is made of pages as well
 package index
 
 import (

@@ -99,7 +99,7 @@ func (c *Cache) install(named []*run, live []span) {
 func (c *Cache) replace(next, gone []*run, memory *memory) {
 	left := int64(maxFilters)
 	for _, r := range slices.Backward(next) { // newer runs are searched first
-		size := int64(r.blocks) * filterBlock
+		size := int64(r.Filter) * filterBlock
 		r.keepFilter(size <= left)
 		if size <= left {
 			left -= size
@@ -178,7 +178,7 @@ func (c *Cache) alone() bool {
 // newer places of its blobs.
 func (c *Cache) overtaken() bool {
 	for id := range c.memory.segments {
-		if had, err := c.inRuns(id); had || err != nil {
+		if c.inRuns(id) {
 			return true
 		}
 	}
@@ -209,31 +209,22 @@ func (c *Cache) writeRun(at place, s span, content *content) (*run, error) {
 	if f == nil {
 		return nil, err
 	}
-	if !at.named {
-		if err != nil {
-			return nil, errors.Join(err, f.Close())
-		}
-		f.Share(&c.mapping)
-		r, err := newRun(f, at.dir)
-		if r != nil {
-			r.own = true
-		}
-		return r, err
-	}
-	path := c.shared.path(s)
-	if err = errors.Join(err, f.Close()); err == nil {
+	path := f.Path()
+	if err == nil && at.named {
+		path = c.shared.path(s)
 		err = io.Names(func() error { return os.Rename(f.Path(), path) })
 	}
 	if err != nil {
-		_ = os.Remove(f.Path())
-		return nil, err
+		if at.named {
+			_ = os.Remove(f.Path())
+		}
+		return nil, errors.Join(err, f.Close())
 	}
-	r, err := c.openRun(path)
-	if err != nil {
-		return nil, err
+	r, err := newRun(f, at.dir, c.opt.Repo)
+	if err == nil {
+		r.span, r.own = s, true
 	}
-	r.span, r.own = s, true
-	return r, nil
+	return r, err
 }
 
 // mergeRuns merges runs while there are too many of one order of magnitude, of those with a name or of those without.

@@ -65,6 +65,22 @@ type record struct {
 	number uint32 // of the pack in a run, or of the blob in a Temporary
 }
 
+// locSize is the length of what appendLoc appends.
+const locSize = 5 * 4
+
+// appendLoc encodes what a record has beside its ID.
+func appendLoc(dst []byte, r *record) []byte {
+	for _, n := range [...]uint32{r.number, r.loc.Offset, r.loc.Sealed, r.loc.Skip, r.loc.Len} {
+		dst = binary.LittleEndian.AppendUint32(dst, n)
+	}
+	return dst
+}
+
+func parseLoc(p []byte) (l Loc, number uint32) {
+	n := func(i int) uint32 { return binary.LittleEndian.Uint32(p[4*i:]) }
+	return Loc{Offset: n(1), Sealed: n(2), Skip: n(3), Len: n(4)}, n(0)
+}
+
 func infoOf(p *index.Pack) PackInfo {
 	return PackInfo{ID: p.ID, Salt: p.Table.Salt, Size: p.Size}
 }

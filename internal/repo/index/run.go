@@ -1,96 +1,68 @@
 package index
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 
-	bolt "go.etcd.io/bbolt"
-
 	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// The buckets of a run. All values have checksums.
+// head is the first page of a run. It is written last: without it a run cannot be opened.
+type head struct {
+	Magic, Repo [16]byte
+	Blobs       uint64
+	Packs       uint32
+	Segments    uint32
+	Filter      uint32 // blocks; 0: none
+	Seed        uint32 // of the checksums of the other pages: random
+}
+
+// magic begins a run of this version.
+const magic = "tidemark run 1\r\n"
+
+// sections are the parts of a run, in their order in the file.
+type sections struct {
+	packs    section // PackInfo by number
+	blobs    section // ID, number of the pack, Loc, by ascending ID
+	prefixes section // of the first ID of each page of blobs
+	filter   section // blocks
+	segments section // ID, and bytes of the file; 0: unknown, or the segment was superseded
+}
+
 const (
-	bucketSegments = "segments" // segment ID -> bytes of its file u64; 0: unknown, or the segment was superseded
-	bucketPacks    = "packs"    // pack number u32 -> PackInfo
-	bucketBlobs    = "blobs"    // last ID of a block -> block
-	bucketFilter   = "filter"   // chunk number u32 -> chunk
-	headName       = "head"     // value of the file: head
+	blobSize    = format.IDSize + locSize
+	segmentSize = format.IDSize + 8
 )
 
-func runTable() cachefile.Table {
-	return cachefile.Table{Buckets: []string{bucketSegments, bucketPacks, bucketBlobs, bucketFilter}}
-}
-
-// head describes a run.
-type head struct {
-	seed     uint32 // of all checksums: random
-	blobs    uint64
-	packs    uint32
-	segments uint32
-	blocks   uint32 // of the filter
-	last     uint64 // prefix of the last ID
-}
-
-const headSize = 32
-
-func (h *head) append(dst []byte) []byte {
-	dst = binary.BigEndian.AppendUint32(dst, h.seed)
-	dst = binary.BigEndian.AppendUint64(dst, h.blobs)
-	dst = binary.BigEndian.AppendUint32(dst, h.packs)
-	dst = binary.BigEndian.AppendUint32(dst, h.segments)
-	dst = binary.BigEndian.AppendUint32(dst, h.blocks)
-	return binary.BigEndian.AppendUint64(dst, h.last)
-}
-
-func parseHead(p []byte) (h head, ok bool) {
-	if len(p) != headSize {
-		return h, false
-	}
-	h.seed, h.blobs = binary.BigEndian.Uint32(p), binary.BigEndian.Uint64(p[4:])
-	h.packs, h.segments = binary.BigEndian.Uint32(p[12:]), binary.BigEndian.Uint32(p[16:])
-	h.blocks, h.last = binary.BigEndian.Uint32(p[20:]), binary.BigEndian.Uint64(p[24:])
-	return h, true
-}
-
-// salted is the key under which the checksum of a value is computed.
-func (h *head) salted(bucket string, key []byte) []byte {
-	return append(binary.BigEndian.AppendUint32([]byte(bucket), h.seed), key...)
-}
-
-func (h *head) put(tx *bolt.Tx, bucket string, key, value []byte) error {
-	sum := cachefile.Sum(h.salted(bucket, key), value)
-	buf := append(make([]byte, 0, len(value)+4), value...) // bbolt keeps it until the commit
-	return cachefile.Bucket(tx, bucket).Put(key, binary.LittleEndian.AppendUint32(buf, sum))
-}
-
-// check returns the n bytes of a value, without the checksum.
-func (h *head) check(bucket string, key, p []byte, n int) ([]byte, error) {
-	value, ok := cachefile.Summed(h.salted(bucket, key), p, n)
-	if !ok {
-		return nil, fmt.Errorf("%s: %w", bucket, cachefile.ErrDamaged)
-	}
-	return value, nil
+func (h *head) sections() (s sections) {
+	s.packs = section{1, packSize, uint64(h.Packs)}
+	s.blobs = section{s.packs.first + s.packs.pages(), blobSize, h.Blobs}
+	s.prefixes = section{s.blobs.first + s.blobs.pages(), 8, uint64(s.blobs.pages())}
+	s.filter = section{s.prefixes.first + s.prefixes.pages(), filterBlock, uint64(h.Filter)}
+	s.segments = section{s.filter.first + s.filter.pages(), segmentSize, uint64(h.Segments)}
+	return s
 }
 
 // run is an open run: an immutable file with sorted blobs, their packs, a filter, and the index segments from which
-// they come. It is safe for concurrent use.
+// they come. It is safe for concurrent use. It is read without the gate, as most of it is in the page cache.
 type run struct {
 	head
-	span span // its sequences; zero: it has no name, so it disappears with this process
-	dir  string
-	own  bool // this process has written it
-	file *cachefile.File
-	read *cachefile.ReadPool[*runReader]
+	sections
+	pages
+	span   span // its sequences; zero: it has no name, so it disappears with this process
+	dir    string
+	own    bool // this process has written it
+	file   *cachefile.Plain
+	merged map[format.ID]int64 // segments, and the sizes of their files
 
-	filtering sync.Mutex // held while the filter is read
-	filtered  bool       // the filter may be in memory
-	filter    atomic.Pointer[filter]
+	firsts    func() ([]uint64, error) // reads the prefixes, once
+	filtering sync.Mutex               // held while the filter is read
+	filtered  bool                     // the filter may be in memory
+	loaded    atomic.Pointer[filter]
 	recent    []atomic.Pointer[numbered] // packs by number modulo the length
 }
 
@@ -103,73 +75,79 @@ type numbered struct {
 // recentMost is how many packs of a run are kept in memory: far more than the blobs of one directory lie in.
 const recentMost = 1 << 10
 
-// runReader is what a lookup needs of a transaction.
-type runReader struct {
-	tx     *bolt.Tx
-	cursor *bolt.Cursor // of bucketBlobs
-	key    format.ID    // bbolt makes a key escape to the heap
-}
-
-func newRunReader(tx *bolt.Tx) *runReader {
-	return &runReader{tx: tx, cursor: cachefile.Bucket(tx, bucketBlobs).Cursor()}
-}
-
-// view reads a run. An error is a *damagedRun.
-func (r *run) view(what string, read func(*runReader) error) error {
-	if err := r.read.Read(what, read); err != nil {
-		return &damagedRun{r, err}
+// damaged returns an error of reading as a *damagedRun.
+func (r *run) damaged(what string, err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return &damagedRun{r, fmt.Errorf("%s: %w", what, err)}
 }
 
 // openRun opens a run. The error wraps cachefile.ErrDamaged if the file is none of this repository.
 func (c *Cache) openRun(path string) (*run, error) {
-	f, err := cachefile.OpenRead(path, c.opt.Repo, c.io(c.opt.Dir), &c.mapping, runTable())
+	f, err := cachefile.OpenRead(path, c.io(c.opt.Dir))
 	if err != nil {
 		return nil, err
 	}
-	return newRun(f, filepath.Dir(path))
+	return newRun(f, filepath.Dir(path), c.opt.Repo)
 }
 
 // newRun returns the run in a file of folder dir.
-func newRun(f *cachefile.File, dir string) (*run, error) {
-	r := &run{file: f, dir: dir, read: cachefile.NewReadPool(f, newRunReader)}
-	value, err := f.Value(headName)
-	h, ok := parseHead(value)
-	if err != nil || !ok {
-		_ = f.Close()
-		return nil, fmt.Errorf("head of a run: %w", cachefile.ErrDamaged)
+func newRun(f *cachefile.Plain, dir string, repo [16]byte) (_ *run, err error) {
+	r := &run{file: f, dir: dir, pages: pages{from: f.Raw()}, merged: make(map[format.ID]int64)}
+	defer func() {
+		if err != nil {
+			_ = f.Close()
+		}
+	}()
+	q := &page{}
+	if err := r.load(q, 0); err != nil {
+		return nil, fmt.Errorf("%w: head of a run: %w", cachefile.ErrDamaged, err)
 	}
-	r.head = h
-	r.recent = make([]atomic.Pointer[numbered], min(max(h.packs, 1), recentMost))
+	if _, err := binary.Decode(q.bytes[pageHead:], binary.BigEndian, &r.head); err != nil {
+		return nil, err
+	}
+	if string(r.Magic[:]) != magic || r.Repo != repo {
+		return nil, fmt.Errorf("%w: %w", cachefile.ErrDamaged, errForeign)
+	}
+	r.sections, r.seed = r.head.sections(), r.Seed
+	err = r.each(&r.segments, 0, r.segments.count, func(entry []byte) error {
+		r.merged[format.ID(entry[:format.IDSize])] = int64(binary.BigEndian.Uint64(entry[format.IDSize:]))
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: segments of a run: %w", cachefile.ErrDamaged, err)
+	}
+	r.firsts = sync.OnceValues(func() (firsts []uint64, err error) {
+		firsts = make([]uint64, 0, r.prefixes.count)
+		return firsts, r.each(&r.prefixes, 0, r.prefixes.count, func(entry []byte) error {
+			firsts = append(firsts, binary.BigEndian.Uint64(entry))
+			return nil
+		})
+	})
+	r.recent = make([]atomic.Pointer[numbered], min(max(r.Packs, 1), recentMost))
 	return r, nil
 }
 
 // filterOf returns the filter, which the first lookup reads; nil: it is not kept in memory.
 func (r *run) filterOf() (filter, error) {
-	if f := r.filter.Load(); f != nil {
+	if f := r.loaded.Load(); f != nil {
 		return *f, nil
 	}
 	r.filtering.Lock()
 	defer r.filtering.Unlock()
-	if f := r.filter.Load(); f != nil || !r.filtered {
+	if f := r.loaded.Load(); f != nil || !r.filtered || r.Filter == 0 {
 		if f != nil {
 			return *f, nil
 		}
 		return nil, nil
 	}
-	var f filter
-	err := r.view("read filter", func(rd *runReader) (err error) {
-		f, err = readFilter(cachefile.Bucket(rd.tx, bucketFilter), r.blocks,
-			func(b *bolt.Bucket, key []byte, n int) ([]byte, error) {
-				return r.check(bucketFilter, key, b.Get(key), n)
-			})
-		return err
-	})
+	f := make(filter, 0, r.filter.count*filterBlock)
+	err := r.each(&r.filter, 0, r.filter.count, func(block []byte) error { f = append(f, block...); return nil })
 	if err != nil {
-		return nil, err
+		return nil, r.damaged("read filter", err)
 	}
-	r.filter.Store(&f)
+	r.loaded.Store(&f)
 	return f, nil
 }
 
@@ -178,159 +156,91 @@ func (r *run) keepFilter(keep bool) {
 	r.filtering.Lock()
 	defer r.filtering.Unlock()
 	if r.filtered = keep; !keep {
-		r.filter.Store(nil)
+		r.loaded.Store(nil)
 	}
 }
 
-// search looks up those IDs whose indexes are in order, which follows ascending IDs. It returns the indexes of the
-// others, in the same memory.
-func (r *run) search(order []uint32, ids []format.ID, out []Found) (left []uint32, err error) {
-	if r.blobs == 0 {
-		return order, nil
+// lookup holds the buffers of a lookup, which the next one reuses.
+type lookup struct {
+	order        []uint32 // indexes of what is not found yet
+	blobs, packs page
+}
+
+// search looks up those IDs whose indexes are in q.order, which follows ascending IDs. It leaves the indexes of the
+// others there.
+func (r *run) search(q *lookup, ids []format.ID, out []Found) error {
+	if r.Blobs == 0 {
+		return nil
 	}
 	filter, err := r.filterOf()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	first := 0
-	for first < len(order) && !filter.mayContain(&ids[order[first]]) {
-		first++
-	}
-	if first == len(order) {
-		return order, nil
-	}
-	left = order[:first]
-	err = r.view("look up blobs", func(rd *runReader) error {
-		var b block
-		loaded := false
-		for _, i := range order[first:] {
-			id := &ids[i]
-			if !filter.mayContain(id) || prefixOf(id[:]) > r.last {
-				left = append(left, i)
-				continue
-			}
-			if !loaded || bytes.Compare(b.id(b.len()-1), id[:]) < 0 {
-				var err error
-				if b, loaded, err = r.seek(rd, id); err != nil {
-					return err
-				}
-			}
-			if !loaded {
-				left = append(left, i)
-				continue
-			}
-			loc, n, found, err := b.find(id)
-			if err != nil {
-				return err
-			}
-			if !found {
-				left = append(left, i)
-				continue
-			}
-			info, err := r.pack(rd, n)
-			if err != nil {
-				return err
-			}
-			out[i] = Found{loc, info}
+	left := q.order[:0]
+	q.blobs.loaded, q.packs.loaded = false, false
+	for _, i := range q.order {
+		at, err := []byte(nil), error(nil)
+		if filter.mayContain(&ids[i]) {
+			at, err = r.locate(q, &ids[i])
 		}
-		return nil
-	})
-	return left, err
+		if err == nil && at == nil {
+			left = append(left, i)
+			continue
+		}
+		if err == nil {
+			var n uint32
+			out[i].Loc, n = parseLoc(at)
+			out[i].Pack, err = r.pack(q, n)
+		}
+		if err != nil {
+			return r.damaged("look up blobs", err)
+		}
+	}
+	q.order = left
+	return nil
 }
 
-// seek returns the block that may contain an ID; found is false behind the last one.
-func (r *run) seek(rd *runReader, id *format.ID) (b block, found bool, err error) {
-	r.file.Touched(rd.tx)
-	rd.key = *id
-	_, value := rd.cursor.Seek(rd.key[:])
-	if value == nil && prefixOf(id[:]) < r.last {
-		return block{}, false, fmt.Errorf("end of the blobs: %w", cachefile.ErrDamaged)
+func (r *run) locate(q *lookup, id *format.ID) ([]byte, error) {
+	firsts, err := r.firsts()
+	if err != nil {
+		return nil, err
 	}
-	if value == nil {
-		return block{}, false, nil
-	}
-	b, err = parseBlock(value, r.seed)
-	return b, err == nil, err
+	return r.find(&q.blobs, &r.blobs, firsts, id)
 }
 
 // pack returns a pack of the run.
-func (r *run) pack(rd *runReader, n uint32) (*PackInfo, error) {
+func (r *run) pack(q *lookup, n uint32) (*PackInfo, error) {
 	slot := &r.recent[n%uint32(len(r.recent))]
 	if had := slot.Load(); had != nil && had.number == n {
 		return &had.info, nil
 	}
-	key := cachefile.Number(n)
-	v, err := r.check(bucketPacks, key, cachefile.Bucket(rd.tx, bucketPacks).Get(key), packSize)
+	if n >= r.Packs {
+		return nil, fmt.Errorf("pack %d: %w", n, cachefile.ErrDamaged)
+	}
+	entry, err := r.entry(&q.packs, &r.packs, uint64(n))
 	if err != nil {
 		return nil, err
 	}
-	r.file.Touched(rd.tx)
-	made := &numbered{n, parsePack(v)}
+	made := &numbered{n, parsePack(entry)}
 	slot.Store(made)
 	return &made.info, nil
 }
 
 // packsAt returns up to packsAtOnce packs from number n on.
 func (r *run) packsAt(n uint32) (packs []PackInfo, err error) {
-	end := min(r.packs, n+packsAtOnce)
-	err = r.view("list packs", func(rd *runReader) error {
-		cursor := cachefile.Bucket(rd.tx, bucketPacks).Cursor()
-		k, v := cursor.Seek(cachefile.Number(n))
-		for at := n; at < end; at++ {
-			if !bytes.Equal(k, cachefile.Number(at)) {
-				return fmt.Errorf("pack %d: %w", at, cachefile.ErrDamaged)
-			}
-			value, err := r.check(bucketPacks, k, v, packSize)
-			if err != nil {
-				return err
-			}
-			packs = append(packs, parsePack(value))
-			k, v = cursor.Next()
-		}
+	err = r.each(&r.packs, uint64(n), uint64(min(r.Packs, n+packsAtOnce)), func(entry []byte) error {
+		packs = append(packs, parsePack(entry))
 		return nil
 	})
-	return packs, err
+	return packs, r.damaged("list packs", err)
 }
 
 const packsAtOnce = 1 << 10
 
-// addSegments enters the segments of the run into a map.
-func (r *run) addSegments(to map[format.ID]int64) error {
-	return r.view("list merged segments", func(rd *runReader) error {
-		n := uint32(0)
-		err := cachefile.Each(cachefile.Bucket(rd.tx, bucketSegments), func(k, v []byte) error {
-			size, err := r.check(bucketSegments, k, v, 8)
-			if err != nil || len(k) != format.IDSize {
-				return fmt.Errorf("segment: %w", cachefile.ErrDamaged)
-			}
-			n++
-			to[format.ID(k)] = int64(binary.BigEndian.Uint64(size))
-			return nil
-		})
-		if err == nil && n != r.segments {
-			err = fmt.Errorf("%d of %d segments: %w", n, r.segments, cachefile.ErrDamaged)
-		}
-		return err
-	})
-}
-
-// hasSegment reports whether a segment was merged.
-func (r *run) hasSegment(id format.ID) (had bool, err error) {
-	err = r.view("look up segment", func(rd *runReader) error {
-		p := cachefile.Bucket(rd.tx, bucketSegments).Get(id[:])
-		if had = p != nil; !had {
-			return nil
-		}
-		_, err := r.check(bucketSegments, id[:], p, 8)
-		return err
-	})
-	return had, err
-}
-
 // class is the order of magnitude of a run.
 func (r *run) class() int {
 	class := 0
-	for n := r.blobs; n >= smallRun; n /= runsPerClass {
+	for n := r.Blobs; n >= smallRun; n /= runsPerClass {
 		class++
 	}
 	return class

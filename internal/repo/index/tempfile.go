@@ -26,7 +26,7 @@ func (x *Index) OpenTemporary(dir string) (*Temporary, error) {
 
 // OpenTempFile creates a temporary file in folder dir, which is created if it is missing. If dir is "" or cannot be
 // used, the file is in the system's folder for temporary files.
-func (x *Index) OpenTempFile(dir string) (*cachefile.TempFile, error) {
+func (x *Index) OpenTempFile(dir string) (*cachefile.Plain, error) {
 	temp := os.TempDir()
 	if dir == "" {
 		dir = temp

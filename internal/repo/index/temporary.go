@@ -19,12 +19,8 @@ import (
 const (
 	// recordSize is an ID, a rank of 8 bits, and five numbers of 32 bits.
 	recordSize = format.IDSize + 1 + locSize
-	locSize    = 5 * 4
 	// keySize is the key of a record while it is sorted: its ID, and the rank and the order of its pack.
 	keySize = format.IDSize + 1 + 4
-	// blockSize is what a lookup reads.
-	blockSize = 4096
-	perBlock  = blockSize / recordSize
 	// runRecords is how many records are sorted in memory: 4 MiB with their order.
 	runRecords = 64 << 10
 	// recentPacks is how many packs a Temporary caches: more than there are goroutines that read trees.
@@ -35,28 +31,28 @@ const (
 // ranks: a blob counts in a pack of the lowest rank, of these in that of the lowest order, and of equal ones in that
 // which was added last. All blobs are numbered consecutively, so that a set of blobs is a bitset.
 //
-// Records are sorted externally. The first lookup merges the runs into one list of blocks; the prefix of the first ID
-// of each block stays in memory, a tenth of a byte per blob, beside 16 bytes per pack. A lookup reads one block with
+// Records are sorted externally. The first lookup merges the runs into one list of pages; the prefix of the first ID
+// of each page stays in memory, a tenth of a byte per blob, beside 16 bytes per pack. A lookup reads one page with
 // pread, so nothing of the file is resident. Filling takes a third of the time of a Cache. Lookups are safe for
 // concurrent use.
 type Temporary struct {
-	file    tempFile
-	packs   []packSpan                            // ascending
-	last    [recentPacks]atomic.Pointer[numbered] // packs by their place in packs modulo the length
-	total   uint64                                // blobs that were added
-	lowest  uint64                                // of them, blobs of rank 0
-	runs    *extsort.Runs
-	records []record // of the next run
-	orders  []uint64 // of their packs: rank and order
-	most    int      // records of a run: runRecords, which tests reduce
+	file     tempFile
+	packs    []packSpan                            // ascending
+	last     [recentPacks]atomic.Pointer[numbered] // packs by their place in packs modulo the length
+	total    uint64                                // blobs that were added
+	lowest   uint64                                // of them, blobs of rank 0
+	runs     *extsort.Runs
+	gathered []record // of the next run
+	orders   []uint64 // of their packs: rank and order
+	most     int      // records of a run: runRecords, which tests reduce
 
 	once      sync.Once // the first lookup
 	queried   bool
-	err       error    // of merging
-	base      int64    // offset of the list
-	count     int      // records in it
+	err       error // of merging
+	list      pages
+	records   section  // of the list
 	different uint64   // of them, records of rank 0
-	prefixes  []uint64 // of the first ID of each block
+	prefixes  []uint64 // of the first ID of each page
 	scratch   sync.Pool
 }
 
@@ -92,13 +88,13 @@ type tempFile interface {
 // newTemporary returns an empty index in an empty file, which disappears when the index is closed.
 func newTemporary(f tempFile) *Temporary {
 	x := &Temporary{file: f, runs: extsort.New(f, f, keySize), most: runRecords}
-	x.scratch.New = func() any { return new(blockLookup) }
+	x.scratch.New = func() any { return new(placeLookup) }
 	return x
 }
 
 // Close releases the file and the memory.
 func (x *Temporary) Close() error {
-	x.packs, x.prefixes = nil, nil
+	x.packs, x.prefixes, x.records.count = nil, nil, 0
 	if err := x.file.Close(); err != nil {
 		return fmt.Errorf("remove the temporary index: %w", err)
 	}
@@ -169,25 +165,26 @@ func (x *Temporary) put(r record, order uint64) error {
 		return errFull
 	}
 	x.orders = append(x.orders, order)
-	if x.records = append(x.records, r); len(x.records) < x.most {
+	if x.gathered = append(x.gathered, r); len(x.gathered) < x.most {
 		return nil
 	}
 	return x.writeRun()
 }
 
 func (x *Temporary) writeRun() error {
-	if len(x.records) == 0 {
+	if len(x.gathered) == 0 {
 		return nil
 	}
 	err := x.runs.Write(func(yield func(key, value []byte) bool) {
 		var key [keySize]byte
-		var value [locSize]byte
-		for i := range sorted(x.records, x.orders) {
-			r := &x.records[i]
+		value := make([]byte, 0, locSize)
+		for i := range sorted(x.gathered, x.orders) {
+			r := &x.gathered[i]
 			copy(key[:], r.id[:])
 			key[format.IDSize] = byte(x.orders[i] >> 32)
 			binary.BigEndian.PutUint32(key[format.IDSize+1:], uint32(x.orders[i]))
-			if !yield(key[:], encodeLoc(&value, r)) {
+			value = appendLoc(value[:0], r)
+			if !yield(key[:], value) {
 				return
 			}
 		}
@@ -195,22 +192,14 @@ func (x *Temporary) writeRun() error {
 	if err != nil {
 		return fmt.Errorf("write blob index: %w", err)
 	}
-	x.records, x.orders = x.records[:0], x.orders[:0]
+	x.gathered, x.orders = x.gathered[:0], x.orders[:0]
 	return nil
-}
-
-func encodeLoc(value *[locSize]byte, r *record) []byte {
-	loc := &r.loc
-	for i, n := range [...]uint32{r.number, loc.Offset, loc.Sealed, loc.Skip, loc.Len} {
-		binary.LittleEndian.PutUint32(value[4*i:], n)
-	}
-	return value[:]
 }
 
 // parsePlace decodes what follows the ID in a record.
 func parsePlace(p []byte) Place {
-	n := func(i int) uint32 { return binary.LittleEndian.Uint32(p[1+4*i:]) }
-	return Place{Loc{Offset: n(1), Sealed: n(2), Skip: n(3), Len: n(4)}, n(0), int8(p[0]) + 1}
+	loc, number := parseLoc(p[1:])
+	return Place{loc, number, int8(p[0]) + 1}
 }
 
 // merge writes the list, once.
@@ -218,32 +207,25 @@ func (x *Temporary) merge() error {
 	x.once.Do(func() {
 		x.queried = true
 		if x.err = x.writeRun(); x.err == nil {
-			x.records, x.orders = nil, nil
-			x.err = x.writeBlocks()
+			x.gathered, x.orders = nil, nil
+			x.err = x.writeList()
 		}
 	})
 	return x.err
 }
 
-// writeBlocks merges the runs into blocks behind them. Of the records of an ID, the first has the lowest rank and, of
+// writeList merges the runs into pages behind them. Of the records of an ID, the first has the lowest rank and, of
 // these, order.
-func (x *Temporary) writeBlocks() error {
+func (x *Temporary) writeList() error {
 	m, err := x.runs.Merge()
 	if err != nil {
 		return err
 	}
-	x.base = (x.runs.End() + blockSize - 1) / blockSize * blockSize
-	const atOnce = 64 * blockSize
-	buf := make([]byte, 0, atOnce)
-	at := x.base
-	var last format.ID
-	flush := func() error {
-		_, err := x.file.WriteAt(buf, at)
-		at += int64(len(buf))
-		buf = buf[:0]
-		return err
-	}
-	for {
+	x.list = pages{from: x.file, base: (x.runs.End() + pageSize - 1) / pageSize * pageSize}
+	w := newPageWriter(x.file, x.list.base, 0, 0)
+	x.records = section{size: recordSize}
+	entry := make([]byte, 0, recordSize)
+	for w.err == nil {
 		key, value, ok, err := m.Next()
 		if err != nil {
 			return err
@@ -251,37 +233,27 @@ func (x *Temporary) writeBlocks() error {
 		if !ok {
 			break
 		}
-		if x.count > 0 && bytes.Equal(key[:format.IDSize], last[:]) {
+		if x.records.count > 0 && bytes.Equal(key[:format.IDSize], entry[:format.IDSize]) {
 			continue
 		}
-		copy(last[:], key)
-		if x.count%perBlock == 0 {
-			buf = buf[:(len(buf)+blockSize-1)/blockSize*blockSize] // what is left of a block is never read
-			if len(buf) == atOnce {
-				if err := flush(); err != nil {
-					return fmt.Errorf("write blob index: %w", err)
-				}
-			}
+		if entry = append(append(entry[:0], key[:format.IDSize+1]...), value...); w.add(entry) {
 			x.prefixes = append(x.prefixes, prefixOf(key))
 		}
-		buf = append(append(buf, key[:format.IDSize+1]...), value...)
-		x.count++
+		x.records.count++
 		if key[format.IDSize] == 0 {
 			x.different++
 		}
 	}
-	if err := flush(); err != nil {
+	if err := w.flush(); err != nil {
 		return fmt.Errorf("write blob index: %w", err)
 	}
 	return nil
 }
 
-// blockLookup holds the buffers of one lookup, which the next one reuses.
-type blockLookup struct {
-	order  []prefixed
-	block  [blockSize]byte
-	n      int // records in the block
-	number int // of the block; -1: none
+// placeLookup holds the buffers of one lookup, which the next one reuses.
+type placeLookup struct {
+	order []prefixed
+	page  page
 }
 
 // Locate returns the places of blobs, over those in buf.
@@ -305,26 +277,20 @@ func (x *Temporary) lookup(ids []format.ID, out []Place) error {
 	if err := x.merge(); err != nil {
 		return err
 	}
-	q := x.scratch.Get().(*blockLookup)
+	q := x.scratch.Get().(*placeLookup)
 	defer x.scratch.Put(q)
-	q.number, q.order = -1, slices.Grow(q.order[:0], len(ids))
+	q.page.loaded, q.order = false, slices.Grow(q.order[:0], len(ids))
 	for i := range ids {
 		q.order = append(q.order, prefixed{prefixOf(ids[i][:]), uint32(i)})
 	}
-	slices.SortFunc(q.order, func(a, b prefixed) int { return cmp.Compare(a.prefix, b.prefix) }) // neighbours share blocks
+	slices.SortFunc(q.order, func(a, b prefixed) int { return cmp.Compare(a.prefix, b.prefix) }) // neighbours share pages
 	for _, o := range q.order {
-		// The ID is in the last block whose prefix is not greater, or in an earlier one with an equal prefix.
-		b := sort.Search(len(x.prefixes), func(i int) bool { return x.prefixes[i] > o.prefix }) - 1
-		for ; b >= 0; b-- {
-			if err := x.load(q, b); err != nil {
-				return err
-			}
-			if out[o.at] = q.find(&ids[o.at]); !out[o.at].Lost() {
-				break
-			}
-			if x.prefixes[b] < o.prefix {
-				break
-			}
+		at, err := x.list.find(&q.page, &x.records, x.prefixes, &ids[o.at])
+		if err != nil {
+			return fmt.Errorf("read blob index: %w", err)
+		}
+		if out[o.at] = (Place{}); at != nil {
+			out[o.at] = parsePlace(at)
 		}
 	}
 	return nil
@@ -333,39 +299,14 @@ func (x *Temporary) lookup(ids []format.ID, out []Place) error {
 // Each visits each blob once, by ascending ID, with its number. It ends the filling.
 func (x *Temporary) Each(visit func(id format.ID, number uint64) error) error {
 	err := x.merge()
-	q := &blockLookup{number: -1}
-	for b := 0; b < len(x.prefixes) && err == nil; b++ {
-		err = x.load(q, b)
-		for i := 0; i < q.n && err == nil; i++ {
-			r := q.block[i*recordSize:][:recordSize]
-			at := parsePlace(r[format.IDSize:])
-			err = visit(format.ID(r[:format.IDSize]), at.Number())
-		}
+	if err == nil {
+		err = x.list.each(&x.records, 0, x.records.count, func(entry []byte) error {
+			at := parsePlace(entry[format.IDSize:])
+			return visit(format.ID(entry[:format.IDSize]), at.Number())
+		})
 	}
 	if err != nil {
 		return fmt.Errorf("read the temporary index: %w", err)
 	}
 	return nil
-}
-
-// load reads a block.
-func (x *Temporary) load(q *blockLookup, b int) error {
-	if q.number == b {
-		return nil
-	}
-	q.number, q.n = b, min(perBlock, x.count-b*perBlock)
-	want := q.block[:q.n*recordSize]
-	if n, err := x.file.ReadAt(want, x.base+int64(b)*blockSize); n < len(want) {
-		q.number = -1
-		return fmt.Errorf("read blob index: %w", err)
-	}
-	return nil
-}
-
-func (q *blockLookup) find(id *format.ID) Place {
-	at := sort.Search(q.n, func(i int) bool { return bytes.Compare(q.block[i*recordSize:][:format.IDSize], id[:]) >= 0 })
-	if at == q.n || !bytes.Equal(q.block[at*recordSize:][:format.IDSize], id[:]) {
-		return Place{}
-	}
-	return parsePlace(q.block[at*recordSize+format.IDSize:][:recordSize-format.IDSize])
 }

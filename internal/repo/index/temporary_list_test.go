@@ -15,6 +15,8 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
+const perPage = pageRoom / recordSize
+
 func listFile(t testing.TB) *os.File {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "index"))
@@ -43,7 +45,7 @@ func alike(n uint64) (id format.ID) {
 // the lowest order, of equal ones the newest, and what is not there is not found.
 func TestLookupIsAMap(t *testing.T) {
 	for _, of := range []func(uint64) format.ID{random, alike} {
-		for _, n := range []int{0, 1, perBlock, perBlock + 1, 1000, 5000} {
+		for _, n := range []int{0, 1, perPage, perPage + 1, 1000, 5000} {
 			rng := rand.New(rand.NewPCG(uint64(n), 1))
 			x := newTemporary(listFile(t))
 			x.most = 300
@@ -77,7 +79,7 @@ func TestLookupIsAMap(t *testing.T) {
 				}
 				ids = ids[k:]
 			}
-			require.Equal(t, len(want), x.count)
+			require.EqualValues(t, len(want), x.records.count)
 			var last *format.ID
 			require.NoError(t, x.Each(func(id format.ID, number uint64) error {
 				require.True(t, last == nil || last.Compare(id) < 0)
@@ -115,11 +117,11 @@ func (c *counted) WriteAt(p []byte, off int64) (int, error) {
 	return c.File.WriteAt(p, off)
 }
 
-// TestALookupReadsABlock: one page for each blob at most, and one for all that lie together.
-func TestALookupReadsABlock(t *testing.T) {
+// TestALookupReadsAPage: one page for each blob at most, and one for all that lie together.
+func TestALookupReadsAPage(t *testing.T) {
 	f := &counted{File: listFile(t)}
 	x := newTemporary(f)
-	const n = 100 * perBlock
+	const n = 100 * perPage
 	for i := range uint64(n) {
 		require.NoError(t, x.put(record{id: random(i)}, 0))
 	}
@@ -161,7 +163,7 @@ func TestMemoryOfATemporary(t *testing.T) {
 	require.NoError(t, x.lookup([]format.ID{id}, out))
 	require.False(t, out[0].Lost())
 	taken := float64(heap()-before) / n
-	t.Logf("%.2f bytes for a blob, %.0f in the file", taken, float64(x.base+int64(n)*blockSize/perBlock)/n)
+	t.Logf("%.2f bytes for a blob, %.0f in the file", taken, float64(x.list.base+int64(n)*pageSize/perPage)/n)
 	require.Less(t, taken, 0.5)
 	runtime.KeepAlive(x)
 }
@@ -202,12 +204,11 @@ func TestErrorsOfTheFile(t *testing.T) {
 	f.failing = broken
 	require.ErrorIs(t, x.lookup([]format.ID{random(1)}, out), broken)
 	f.failing = nil
-	require.NoError(t, f.Truncate(x.base+100))
+	require.NoError(t, f.Truncate(x.list.base+100))
 	require.ErrorIs(t, x.lookup([]format.ID{random(1)}, out), io.EOF)
 }
 
 func TestRecordsKeepTheirBytes(t *testing.T) {
-	var value [locSize]byte
 	r := record{number: 1, loc: Loc{Offset: 2, Sealed: 1<<32 - 1, Skip: 4, Len: 5}}
-	require.Equal(t, Place{r.loc, 1, 4}, parsePlace(append([]byte{3}, encodeLoc(&value, &r)...)))
+	require.Equal(t, Place{r.loc, 1, 4}, parsePlace(appendLoc([]byte{3}, &r)))
 }

@@ -1,27 +1,18 @@
 package index
 
 import (
-	"bytes"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 
-	bolt "go.etcd.io/bbolt"
-
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 	"github.com/tidemark-backup/tidemark/pkg/format"
-)
-
-const (
-	// blobsPerCommit is how many blobs one transaction writes: about 6 MiB of memory.
-	blobsPerCommit = 128 << 10
-	// packsPerCommit is how many packs one transaction writes.
-	packsPerCommit = 32 << 10
 )
 
 // content is what a run is written from.
@@ -59,117 +50,74 @@ func contentOf(records []record, packs []*PackInfo, segments map[format.ID]int64
 	}
 }
 
-// runWriter writes one run by ascending ID, in transactions of bounded size.
-type runWriter struct {
-	head
-	content *content
-	tx      *bolt.Tx
-	filter  *filterWriter
-	record  record
-	block   block
-}
-
 // write writes a run into folder dir: under a temporary name and flushed if it is to be kept, and else without a name.
-func (c *content) write(dir string, repo [16]byte, io localfs.IOContext, keep bool) (f *cachefile.File, err error) {
-	f, err = cachefile.Create(dir, tempPrefix, repo, io, runTable())
+func (c *content) write(dir string, repo [16]byte, io localfs.IOContext, keep bool) (f *cachefile.Plain, err error) {
+	f, err = cachefile.Create(dir, tempPrefix, io)
 	if err != nil {
 		return nil, err
 	}
 	if !keep {
 		_ = os.Remove(f.Path())
 	}
-	w := &runWriter{content: c}
+	h := head{Magic: [16]byte([]byte(magic)), Repo: repo, Packs: c.packs, Segments: uint32(len(c.segments))}
 	var seed [4]byte
 	_, _ = rand.Read(seed[:]) // never fails
-	w.seed = binary.LittleEndian.Uint32(seed[:])
-	w.filter = newFilterWriter(c.most, func(k, v []byte) error { return w.put(w.tx, bucketFilter, k, v) })
-	for _, step := range [...]func() (done bool, err error){w.putPacks, w.putBlobs, w.putRest} {
-		for done := false; !done && err == nil; {
-			err = f.Update("write run of the cache", func(tx *bolt.Tx) (err error) {
-				w.tx = tx
-				done, err = step()
-				return err
-			})
-		}
+	h.Seed = binary.LittleEndian.Uint32(seed[:])
+	w := newPageWriter(f, 0, h.Seed, 1)
+	if err = c.put(w, &h); err == nil {
+		err = w.flush()
 	}
-	if err == nil && keep {
-		err = f.Finish()
+	if err != nil {
+		return f, err
+	}
+	w = newPageWriter(f, 0, 0, 0)
+	entry, err := binary.Append(nil, binary.BigEndian, &h)
+	w.add(entry)
+	if err = errors.Join(err, w.flush()); err == nil && keep {
+		err = f.Sync()
 	}
 	return f, err
 }
 
-func (w *runWriter) putPacks() (done bool, err error) {
-	cachefile.Bucket(w.tx, bucketPacks).FillPercent = 1 // keys are appended only
-	for n := w.packs + packsPerCommit; w.packs < min(n, w.content.packs); {
-		some, err := w.content.pack(w.packs)
+// put writes the sections of a run, and sets in the head what is known then only.
+func (c *content) put(w *pageWriter, h *head) error {
+	for n := uint32(0); n < c.packs; {
+		some, err := c.pack(n)
 		if err != nil {
-			return false, err
+			return err
 		}
 		for i := range some {
-			if err := w.put(w.tx, bucketPacks, cachefile.Number(w.packs), appendPack(nil, &some[i])); err != nil {
-				return false, err
-			}
-			w.packs++
+			w.add(appendPack(nil, &some[i]))
 		}
+		n += uint32(len(some))
 	}
-	return w.packs == w.content.packs, nil
-}
-
-func (w *runWriter) putBlobs() (done bool, err error) {
-	cachefile.Bucket(w.tx, bucketBlobs).FillPercent = 1
-	for range blobsPerCommit {
-		ok, err := w.content.next(&w.record)
+	w.end()
+	filter := newFilter(c.most)
+	h.Filter = uint32(len(filter) / filterBlock)
+	var firsts []byte // 8 bytes for each page of blobs
+	var r record
+	entry := make([]byte, 0, blobSize)
+	for w.err == nil {
+		ok, err := c.next(&r)
 		if err != nil {
-			return false, err
+			return err
 		}
 		if !ok {
-			return true, w.flush()
+			break
 		}
-		if err := w.add(&w.record); err != nil {
-			return false, err
+		if entry = appendLoc(append(entry[:0], r.id[:]...), &r); w.add(entry) {
+			firsts = append(firsts, r.id[:8]...)
 		}
+		filter.add(&r.id)
+		h.Blobs++
 	}
-	return false, nil
-}
-
-func (w *runWriter) add(r *record) error {
-	w.block.ids = append(w.block.ids, r.id[:]...)
-	w.block.locs = appendLoc(w.block.locs, &r.loc, r.number)
-	w.blobs++
-	if err := w.filter.add(&r.id); err != nil {
-		return err
+	w.end()
+	w.addAll(firsts, 8)
+	w.addAll(filter, filterBlock)
+	for _, id := range slices.SortedFunc(maps.Keys(c.segments), format.ID.Compare) {
+		w.add(binary.BigEndian.AppendUint64(id[:], uint64(c.segments[id])))
 	}
-	if len(w.block.ids)+len(w.block.locs) < blockBytes {
-		return nil
-	}
-	return w.flush()
-}
-
-// flush writes the block under the ID of its last record, so that one Seek finds the block that may contain an ID.
-func (w *runWriter) flush() error {
-	n := w.block.len()
-	if n == 0 {
-		return nil
-	}
-	last := bytes.Clone(w.block.id(n - 1))
-	value := appendBlock(make([]byte, 0, blockHead+len(w.block.ids)+len(w.block.locs)), w.seed, &w.block)
-	w.block.ids, w.block.locs, w.block.after, w.last = w.block.ids[:0], w.block.locs[:0], prefixOf(last), prefixOf(last)
-	return cachefile.Bucket(w.tx, bucketBlobs).Put(last, value)
-}
-
-// putRest ends the run: without the head it cannot be opened.
-func (w *runWriter) putRest() (done bool, err error) {
-	w.segments, w.blocks = uint32(len(w.content.segments)), w.filter.blocks
-	for _, id := range slices.SortedFunc(maps.Keys(w.content.segments), format.ID.Compare) {
-		size := binary.BigEndian.AppendUint64(nil, uint64(w.content.segments[id]))
-		if err := w.put(w.tx, bucketSegments, id[:], size); err != nil {
-			return false, err
-		}
-	}
-	if err := w.filter.finish(); err != nil {
-		return false, err
-	}
-	return true, cachefile.PutValue(w.tx, headName, w.head.append(nil))
+	return w.err
 }
 
 // damagedRun is the error of a run that cannot be read.
@@ -188,16 +136,14 @@ func merged(runs []*run) (*content, error) {
 	c := &content{segments: make(map[format.ID]int64)}
 	var heads []*runCursor
 	for _, r := range runs {
-		if err := r.addSegments(c.segments); err != nil {
-			return nil, err
-		}
+		maps.Copy(c.segments, r.merged)
 		heads = append(heads, &runCursor{run: r, base: c.packs})
-		c.most += r.blobs
-		c.packs += r.packs
+		c.most += r.Blobs
+		c.packs += r.Packs
 	}
 	c.pack = func(from uint32) ([]PackInfo, error) {
 		at := len(heads) - 1
-		for heads[at].base > from || heads[at].run.packs == 0 {
+		for heads[at].base > from || heads[at].run.Packs == 0 {
 			at--
 		}
 		return heads[at].run.packsAt(from - heads[at].base)
@@ -235,55 +181,25 @@ func nextOf(heads []*runCursor, out *record) (bool, error) {
 
 // runCursor reads a run sequentially.
 type runCursor struct {
-	run   *run
-	base  uint32 // added to the numbers of packs
-	value []byte // a copy of the block
-	block block
-	i     int    // of the next record in the block
-	n     uint64 // records read
+	run  *run
+	base uint32 // added to the numbers of packs
+	page page
+	n    uint64 // records read
 	record
 	ok bool // record is set
 }
 
 func (r *runCursor) next() error {
-	if r.i == r.block.len() {
-		if r.n == r.run.blobs {
-			r.ok = false
-			return nil
-		}
-		if err := r.load(); err != nil {
-			return err
-		}
+	if r.ok = r.n < r.run.Blobs; !r.ok {
+		return nil
 	}
-	loc, pack, rest, err := takeLoc(r.block.locs)
+	entry, err := r.run.entry(&r.page, &r.run.blobs, r.n)
 	if err != nil {
-		return &damagedRun{r.run, err}
+		return r.run.damaged("read run", err)
 	}
-	copy(r.id[:], r.block.id(r.i))
-	r.loc, r.number, r.block.locs, r.ok = loc, r.base+pack, rest, true
-	r.i++
+	r.id = format.ID(entry[:format.IDSize])
+	r.loc, r.number = parseLoc(entry[format.IDSize:])
+	r.number += r.base
 	r.n++
 	return nil
-}
-
-// load copies the block behind the last record.
-func (r *runCursor) load() error {
-	return r.run.view("read run", func(rd *runReader) error {
-		var after uint64
-		var value []byte
-		if r.n == 0 {
-			_, value = cachefile.First(rd.cursor)
-		} else {
-			after = prefixOf(r.id[:])
-			_, value = rd.cursor.Seek(append(r.id[:], 0))
-		}
-		r.run.file.Touched(rd.tx)
-		r.value = append(r.value[:0], value...)
-		b, err := parseBlock(r.value, r.run.seed)
-		if err == nil && b.after != after {
-			err = fmt.Errorf("wrong block: %w", cachefile.ErrDamaged)
-		}
-		r.block, r.i = b, 0
-		return err
-	})
 }

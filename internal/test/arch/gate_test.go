@@ -40,7 +40,7 @@ func guardedPackages() []guardedPackage {
 			"Scratch: os.RemoveAll":  "a temporary folder is removed although ctx has ended",
 		}},
 		{"internal/repo/cachefile", nil, []string{"Do", "Names", "admit", "commit"}, map[string]string{
-			"Create: os.Remove":       "a temporary file is removed although ctx has ended",
+			"remove: os.Lstat":        "a look at the name of an open file",
 			"remove: os.Remove":       "a damaged cache is removed although ctx has ended",
 			"Has: os.Lstat":           "a look at the name of an open file",
 			"dropPages: unix.Syscall": "is advice about page tables, not about a device",
