@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"iter"
 	"path/filepath"
-	"slices"
 	"sync"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
@@ -18,7 +16,8 @@ const (
 	// batchBytes is how many bytes of a batch are buffered in memory before they go to the temporary file.
 	batchBytes = 4 << 20
 	// entryOverhead is the memory in bytes of a buffered entry besides its value.
-	entryOverhead = 24
+	entryOverhead = keySize + extsort.Overhead
+	keySize       = 16
 )
 
 // Batch gathers what one backup learns about directories.
@@ -42,8 +41,8 @@ type Batch struct {
 
 	mu       sync.Mutex
 	settled  sync.Cond // signalled when spilling ends
-	buffer   buffer
-	spare    buffer           // the next buffer, empty
+	buffer   extsort.Buffer
+	spare    extsort.Buffer   // the next buffer, empty
 	file     *cachefile.Plain // of runs
 	runs     *extsort.Runs    // nil until the buffer was full once; belongs to the goroutine that spills
 	spilling bool             // a goroutine writes a full buffer to the file, without mu
@@ -53,20 +52,10 @@ type Batch struct {
 	ended    bool
 }
 
-// buffer holds entries in memory.
-type buffer struct {
-	arena   []byte // values, concatenated
-	entries []buffered
-}
-
-type buffered struct {
-	key      [16]byte
-	off, len uint32 // of the value in the arena
-}
-
 // NewBatch begins a batch.
 func (c *Cache) NewBatch() *Batch {
-	b := &Batch{c: c, limit: batchBytes, kept: make(map[uint32][]byte)}
+	empty := extsort.Buffer{KeySize: keySize}
+	b := &Batch{c: c, limit: batchBytes, kept: make(map[uint32][]byte), buffer: empty, spare: empty}
 	b.settled.L = &b.mu
 	return b
 }
@@ -86,8 +75,7 @@ func (b *Batch) Put(key [16]byte, value []byte) error {
 	if err := b.err(); err != nil {
 		return fmt.Errorf("remember directory: %w", err)
 	}
-	b.buffer.entries = append(b.buffer.entries, buffered{key, uint32(len(b.buffer.arena)), uint32(len(value))})
-	b.buffer.arena = append(b.buffer.arena, value...)
+	b.buffer.Add(key[:], value)
 	return nil
 }
 
@@ -101,8 +89,7 @@ func (b *Batch) err() error {
 
 // full reports whether a value of n bytes does not fit into the buffer.
 func (b *Batch) full(n int) bool {
-	used := len(b.buffer.arena) + (len(b.buffer.entries)+1)*entryOverhead
-	return used+n > b.limit && len(b.buffer.entries) > 0
+	return b.buffer.Size()+n+entryOverhead > b.limit && b.buffer.Len() > 0
 }
 
 // Keep records that the snapshot of this run will contain the tree of an entry.
@@ -142,7 +129,7 @@ func (b *Batch) end() error {
 	for b.spilling {
 		b.settled.Wait()
 	}
-	b.buffer, b.spare, b.kept, b.runs = buffer{}, buffer{}, nil, nil
+	b.buffer, b.spare, b.kept, b.runs = extsort.Buffer{}, extsort.Buffer{}, nil, nil
 	if b.file == nil {
 		return nil
 	}
@@ -157,80 +144,36 @@ func (b *Batch) end() error {
 // spill writes the buffer to the temporary file as a sorted run. It releases b.mu, which the caller holds, meanwhile.
 func (b *Batch) spill() {
 	full := b.buffer
-	b.buffer, b.spare = b.spare, buffer{}
+	b.buffer, b.spare = b.spare, extsort.Buffer{}
 	b.spilling = true
 	b.mu.Unlock()
-	full.sort()
 	err := b.write(&full)
+	full.Reset()
 	b.mu.Lock()
 	b.spilling = false
-	b.spare = buffer{full.arena[:0], full.entries[:0]}
+	b.spare = full
 	b.failed = err
 	b.settled.Broadcast()
 }
 
-func (b *Batch) write(full *buffer) error {
+func (b *Batch) write(full *extsort.Buffer) error {
 	if b.runs == nil {
 		f, err := cachefile.OpenTempFile(filepath.Dir(b.c.Path()), b.c.IO())
 		if err != nil {
 			return err
 		}
-		b.file, b.runs = f, extsort.New(f, f.Raw(), len(buffered{}.key)) // read inside Update
+		b.file, b.runs = f, extsort.New(f, f.Raw(), keySize) // read inside Update
 	}
-	return b.runs.Write(full.all())
+	return b.runs.Write(full)
 }
 
-// sort orders the buffer by key and keeps the last entry of each key.
-func (b *buffer) sort() {
-	slices.SortStableFunc(b.entries, func(x, y buffered) int { return bytes.Compare(x.key[:], y.key[:]) })
-	kept := b.entries[:0]
-	for i := range b.entries {
-		if i+1 < len(b.entries) && b.entries[i+1].key == b.entries[i].key {
-			continue
-		}
-		kept = append(kept, b.entries[i])
-	}
-	b.entries = kept
-}
-
-// all yields the entries.
-func (b *buffer) all() iter.Seq2[[]byte, []byte] {
-	return func(yield func(key, value []byte) bool) {
-		for i := range b.entries {
-			e := &b.entries[i]
-			if !yield(e.key[:], b.arena[e.off:][:e.len]) {
-				return
-			}
-		}
-	}
-}
-
-// next returns the next entry of the whole batch by ascending key; ok is false at the end.
-type next func() (key, value []byte, ok bool, err error)
-
-// sorted begins to read the batch. A batch that was never spilled stays in memory.
-func (b *Batch) sorted() (next, error) {
-	b.buffer.sort()
+// sorted begins to read the batch by ascending key. A batch that was never spilled stays in memory.
+func (b *Batch) sorted() (m *extsort.Merger, err error) {
 	if b.runs == nil {
-		i := 0
-		return func() (key, value []byte, ok bool, err error) {
-			if i == len(b.buffer.entries) {
-				return nil, nil, false, nil
-			}
-			e := &b.buffer.entries[i]
-			i++
-			return e.key[:], b.buffer.arena[e.off:][:e.len], true, nil
-		}, nil
+		return extsort.New(nil, nil, keySize).Merge(&b.buffer)
 	}
-	if err := b.write(&b.buffer); err != nil {
-		return nil, err
-	}
-	var m *extsort.Merger
-	err := b.file.Reading(func() (err error) { m, err = b.runs.Merge(); return err })
-	if err != nil {
-		return nil, err
-	}
-	return m.Next, nil
+	err = b.file.Reading(func() (err error) { m, err = b.runs.Merge(&b.buffer); return err })
+	return m, err
 }
 
 // Commit makes the batch count for snapshot, which must be in the repository, and ends it.

@@ -9,6 +9,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
+	"github.com/tidemark-backup/tidemark/internal/repo/extsort"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
@@ -61,7 +62,7 @@ func (s *state) write(tx *bolt.Tx) error {
 type commit struct {
 	c        *Cache
 	snapshot format.ID
-	source   next
+	source   *extsort.Merger
 	kept     map[uint32][]byte
 	note     []byte // nil: the old one stays
 
@@ -111,7 +112,7 @@ func (w *commit) copy(tx *bolt.Tx) (done bool, err error) {
 	dirs := cachefile.Bucket(tx, bucketDirs)
 	dirs.FillPercent = 0.9
 	for n, bytes := 0, 0; n < w.c.step && bytes < bytesPerCommit; n++ {
-		key, value, ok, err := w.source()
+		key, value, ok, err := w.source.Next()
 		if err != nil || !ok {
 			return true, err
 		}

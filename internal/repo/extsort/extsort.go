@@ -1,5 +1,5 @@
-// Package extsort merges sorted runs of key-value entries that lie in a temporary file. Memory is bounded by the read
-// buffers of the runs.
+// Package extsort sorts key-value entries: a Buffer gathers them, Runs of full buffers lie in a temporary file, and a
+// Merger merges these. Memory is bounded by the buffer and the read buffers of the runs.
 package extsort
 
 import (
@@ -9,7 +9,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"iter"
 	"math/bits"
 )
 
@@ -54,12 +53,13 @@ func (r *Runs) Append(p []byte) (off int64, err error) {
 	return off, err
 }
 
-// Write appends a run: entries by ascending key, each key once.
-func (r *Runs) Write(entries iter.Seq2[[]byte, []byte]) error {
+// Write appends a run of the entries of a buffer.
+func (r *Runs) Write(b *Buffer) error {
+	b.sort()
 	w := bufio.NewWriterSize(io.NewOffsetWriter(r.to, r.end), writeBuffer)
 	size := int64(0)
 	var head []byte
-	for key, value := range entries {
+	for key, value := range b.all() {
 		head = binary.AppendUvarint(append(head[:0], key...), uint64(len(value)))
 		_, _ = w.Write(head) // bufio keeps the first error, and Flush returns it
 		_, _ = w.Write(value)
@@ -80,10 +80,14 @@ type Merger struct {
 	begun bool
 }
 
-// Merge begins to merge the runs.
-func (r *Runs) Merge() (*Merger, error) {
+// Merge begins to merge the runs, and the entries of a buffer as the last run.
+func (r *Runs) Merge(rest *Buffer) (*Merger, error) {
 	buffer := min(max(mergeBuffers/max(len(r.runs), 1), minBuffer), maxBuffer)
 	m := &Merger{last: make([]byte, r.keySize)}
+	rest.sort()
+	if h := (&head{buffer: rest, run: len(r.runs)}); h.take() {
+		m.heads = append(m.heads, h)
+	}
 	for i, s := range r.runs {
 		h := &head{
 			from: bufio.NewReaderSize(io.NewSectionReader(r.from, s.off, s.size), buffer),
@@ -124,16 +128,21 @@ func (m *Merger) Next() (key, value []byte, ok bool, err error) {
 
 // head is the current entry of a run.
 type head struct {
-	from  *bufio.Reader
-	left  int64 // bytes of the run
-	run   int
-	first uint64 // bytes of the key
-	key   []byte
-	value []byte
+	from   *bufio.Reader
+	left   int64   // bytes of the run
+	buffer *Buffer // the run, if it lies in memory
+	at     int     // of its entries
+	run    int
+	first  uint64 // bytes of the key
+	key    []byte
+	value  []byte
 }
 
 // advance reads the next entry of the run and reports whether there is one.
 func (h *head) advance() (more bool, err error) {
+	if h.buffer != nil {
+		return h.take(), nil
+	}
 	if h.left <= 0 {
 		return false, nil
 	}
@@ -154,6 +163,16 @@ func (h *head) advance() (more bool, err error) {
 	h.left -= int64(len(h.key)+len(h.value)) + int64(uvarintLen(size))
 	h.first = binary.BigEndian.Uint64(h.key)
 	return true, nil
+}
+
+// take is advance for a run in memory.
+func (h *head) take() (more bool) {
+	if more = h.at < h.buffer.Len(); more {
+		e := &h.buffer.entries[h.at]
+		h.first, h.key, h.value = e.first, h.buffer.key(e), h.buffer.value(e)
+		h.at++
+	}
+	return more
 }
 
 func uvarintLen(n uint64) int { return (bits.Len64(n|1) + 6) / 7 }

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -23,15 +22,17 @@ func tempFile(t *testing.T) *os.File {
 	return f
 }
 
-// sortedOf yields a map by ascending key, as 12 bytes. The first 8 are equal for several keys.
-func sortedOf(m map[uint32]string) iter.Seq2[[]byte, []byte] {
-	return func(yield func([]byte, []byte) bool) {
-		for _, k := range slices.Sorted(maps.Keys(m)) {
-			if !yield(key(k), []byte(m[k])) {
-				return
-			}
-		}
+// bufferOf returns the entries of a map, and before each one another value, which it replaces. Keys have 12 bytes. The
+// first 8 are equal for several keys.
+func bufferOf(m map[uint32]string) *Buffer {
+	b := &Buffer{KeySize: 12}
+	for k := range m {
+		b.Add(key(k), []byte("replaced"))
 	}
+	for k, v := range m {
+		b.Add(key(k), []byte(v))
+	}
+	return b
 }
 
 func key(k uint32) []byte {
@@ -52,13 +53,15 @@ func TestMergeIsAMap(t *testing.T) {
 				run[k] = fmt.Sprint("value of run ", i, " ", k)[:rng.IntN(15)]
 			}
 			maps.Copy(want, run)
-			require.NoError(t, r.Write(sortedOf(run)))
+			require.NoError(t, r.Write(bufferOf(run)))
 			off, err := r.Append([]byte("between"))
 			require.NoError(t, err)
 			require.Less(t, off, r.End())
 		}
 		require.Equal(t, runs, r.Len())
-		m, err := r.Merge()
+		last := map[uint32]string{17: "in memory", 400: "alone there"}
+		maps.Copy(want, last)
+		m, err := r.Merge(bufferOf(last))
 		require.NoError(t, err)
 		keys := slices.Sorted(maps.Keys(want))
 		for _, k := range keys {
@@ -86,16 +89,16 @@ func (f failing) WriteAt([]byte, int64) (int, error) { return 0, f.err }
 func TestErrorsOfTheFile(t *testing.T) {
 	broken := errors.New("broken")
 	r := New(failing{broken}, failing{broken}, 12)
-	require.ErrorIs(t, r.Write(sortedOf(map[uint32]string{1: "x"})), broken)
+	require.ErrorIs(t, r.Write(bufferOf(map[uint32]string{1: "x"})), broken)
 	_, err := r.Append([]byte("x"))
 	require.ErrorIs(t, err, broken)
 
 	f := tempFile(t)
 	r = New(f, f, 12)
-	require.NoError(t, r.Write(sortedOf(map[uint32]string{1: "a value", 2: "another"})))
+	require.NoError(t, r.Write(bufferOf(map[uint32]string{1: "a value", 2: "another"})))
 	for _, left := range []int64{r.End() - 3, 12 + 1 + 7} { // within an entry and between two
 		require.NoError(t, f.Truncate(left))
-		m, err := r.Merge()
+		m, err := r.Merge(&Buffer{})
 		require.NoError(t, err)
 		_, _, ok, err := m.Next()
 		require.NoError(t, err)

@@ -2,6 +2,7 @@ package index
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
@@ -73,5 +74,23 @@ func (m *memory) content() *content {
 	for id, at := range m.blobs {
 		records = append(records, record{id, at.loc, at.pack})
 	}
-	return contentOf(records, m.packs, maps.Clone(m.segments))
+	slices.SortFunc(records, func(a, b record) int { return a.id.Compare(b.id) })
+	packs, at := m.packs, 0
+	return &content{
+		most: uint64(len(records)), packs: uint32(len(packs)), segments: maps.Clone(m.segments),
+		next: func(r *record) (bool, error) {
+			if at == len(records) {
+				return false, nil
+			}
+			*r = records[at]
+			at++
+			return true, nil
+		},
+		pack: func(from uint32) (some []PackInfo, err error) {
+			for _, p := range packs[from:min(int(from)+packsAtOnce, len(packs))] {
+				some = append(some, *p)
+			}
+			return some, nil
+		},
+	}
 }

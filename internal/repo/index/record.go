@@ -3,7 +3,6 @@ package index
 import (
 	"cmp"
 	"encoding/binary"
-	"slices"
 
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
@@ -117,42 +116,5 @@ func parsePack(v []byte) (p PackInfo) {
 	return p
 }
 
-// prefixed is the index of an item and the first bytes of its ID. IDs are random, so the prefix nearly always decides a
-// comparison, and sorting moves 16 bytes instead of a whole record.
-type prefixed struct {
-	prefix uint64
-	at     uint32
-}
-
+// prefixOf returns the first bytes of an ID. IDs are random, so they nearly always decide a comparison.
 func prefixOf(id []byte) uint64 { return binary.BigEndian.Uint64(id) }
-
-// sorted yields the indexes of records by ascending ID; of equal IDs, the one of the lowest order, and of these the
-// last. Without orders all are equal.
-func sorted(records []record, orders []uint64) func(yield func(uint32) bool) {
-	order := make([]prefixed, len(records))
-	for i := range records {
-		order[i] = prefixed{prefixOf(records[i].id[:]), uint32(i)}
-	}
-	slices.SortFunc(order, func(a, b prefixed) int {
-		if a.prefix != b.prefix {
-			return cmp.Compare(a.prefix, b.prefix)
-		}
-		if c := records[a.at].id.Compare(records[b.at].id); c != 0 {
-			return c
-		}
-		if orders != nil && orders[a.at] != orders[b.at] {
-			return cmp.Compare(orders[b.at], orders[a.at])
-		}
-		return cmp.Compare(a.at, b.at)
-	})
-	return func(yield func(uint32) bool) {
-		for i, o := range order {
-			if i+1 < len(order) && order[i+1].prefix == o.prefix && records[order[i+1].at].id == records[o.at].id {
-				continue
-			}
-			if !yield(o.at) {
-				return
-			}
-		}
-	}
-}

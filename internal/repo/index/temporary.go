@@ -2,7 +2,6 @@ package index
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -36,15 +35,14 @@ const (
 // pread, so nothing of the file is resident. Filling takes a third of the time of a Cache. Lookups are safe for
 // concurrent use.
 type Temporary struct {
-	file     tempFile
-	packs    []packSpan                            // ascending
-	last     [recentPacks]atomic.Pointer[numbered] // packs by their place in packs modulo the length
-	total    uint64                                // blobs that were added
-	lowest   uint64                                // of them, blobs of rank 0
-	runs     *extsort.Runs
-	gathered []record // of the next run
-	orders   []uint64 // of their packs: rank and order
-	most     int      // records of a run: runRecords, which tests reduce
+	file   tempFile
+	packs  []packSpan                            // ascending
+	last   [recentPacks]atomic.Pointer[numbered] // packs by their place in packs modulo the length
+	total  uint64                                // blobs that were added
+	lowest uint64                                // of them, blobs of rank 0
+	runs   *extsort.Runs
+	buffer extsort.Buffer // the next run
+	most   int            // records of a run: runRecords, which tests reduce
 
 	once      sync.Once // the first lookup
 	queried   bool
@@ -88,7 +86,8 @@ type tempFile interface {
 // newTemporary returns an empty index in an empty file, which disappears when the index is closed.
 func newTemporary(f tempFile) *Temporary {
 	x := &Temporary{file: f, runs: extsort.New(f, f, keySize), most: runRecords}
-	x.scratch.New = func() any { return new(placeLookup) }
+	x.buffer.KeySize = keySize
+	x.scratch.New = func() any { return new(lookup) }
 	return x
 }
 
@@ -129,7 +128,7 @@ func (x *Temporary) add(rank int, order uint32, p *index.Pack) error {
 			return fmt.Errorf("more than %d blobs: %w", uint32(math.MaxUint32), ErrTooMany)
 		}
 		x.total++
-		return x.put(record{id, loc, uint32(x.total - 1)}, uint64(rank)<<32|uint64(order))
+		return x.put(rank, order, record{id, loc, uint32(x.total - 1)})
 	})
 }
 
@@ -160,39 +159,23 @@ func (x *Temporary) Found(at *Place) (Found, error) {
 	return Found{at.Loc, &made.info}, nil
 }
 
-func (x *Temporary) put(r record, order uint64) error {
+func (x *Temporary) put(rank int, order uint32, r record) error {
 	if x.queried {
 		return errFull
 	}
-	x.orders = append(x.orders, order)
-	if x.gathered = append(x.gathered, r); len(x.gathered) < x.most {
+	var key [keySize]byte
+	copy(key[:], r.id[:])
+	key[format.IDSize] = byte(rank)
+	binary.BigEndian.PutUint32(key[format.IDSize+1:], order)
+	var value [locSize]byte
+	x.buffer.Add(key[:], appendLoc(value[:0], &r))
+	if x.buffer.Len() < x.most {
 		return nil
 	}
-	return x.writeRun()
-}
-
-func (x *Temporary) writeRun() error {
-	if len(x.gathered) == 0 {
-		return nil
-	}
-	err := x.runs.Write(func(yield func(key, value []byte) bool) {
-		var key [keySize]byte
-		value := make([]byte, 0, locSize)
-		for i := range sorted(x.gathered, x.orders) {
-			r := &x.gathered[i]
-			copy(key[:], r.id[:])
-			key[format.IDSize] = byte(x.orders[i] >> 32)
-			binary.BigEndian.PutUint32(key[format.IDSize+1:], uint32(x.orders[i]))
-			value = appendLoc(value[:0], r)
-			if !yield(key[:], value) {
-				return
-			}
-		}
-	})
-	if err != nil {
+	if err := x.runs.Write(&x.buffer); err != nil {
 		return fmt.Errorf("write blob index: %w", err)
 	}
-	x.gathered, x.orders = x.gathered[:0], x.orders[:0]
+	x.buffer.Reset()
 	return nil
 }
 
@@ -206,10 +189,8 @@ func parsePlace(p []byte) Place {
 func (x *Temporary) merge() error {
 	x.once.Do(func() {
 		x.queried = true
-		if x.err = x.writeRun(); x.err == nil {
-			x.gathered, x.orders = nil, nil
-			x.err = x.writeList()
-		}
+		x.err = x.writeList()
+		x.buffer = extsort.Buffer{}
 	})
 	return x.err
 }
@@ -217,7 +198,7 @@ func (x *Temporary) merge() error {
 // writeList merges the runs into pages behind them. Of the records of an ID, the first has the lowest rank and, of
 // these, order.
 func (x *Temporary) writeList() error {
-	m, err := x.runs.Merge()
+	m, err := x.runs.Merge(&x.buffer)
 	if err != nil {
 		return err
 	}
@@ -250,12 +231,6 @@ func (x *Temporary) writeList() error {
 	return nil
 }
 
-// placeLookup holds the buffers of one lookup, which the next one reuses.
-type placeLookup struct {
-	order []prefixed
-	page  page
-}
-
 // Locate returns the places of blobs, over those in buf.
 func (x *Temporary) Locate(buf []Place, ids []format.ID) ([]Place, error) {
 	out := slices.Grow(buf[:0], len(ids))[:len(ids)]
@@ -277,20 +252,20 @@ func (x *Temporary) lookup(ids []format.ID, out []Place) error {
 	if err := x.merge(); err != nil {
 		return err
 	}
-	q := x.scratch.Get().(*placeLookup)
+	q := x.scratch.Get().(*lookup)
 	defer x.scratch.Put(q)
-	q.page.loaded, q.order = false, slices.Grow(q.order[:0], len(ids))
+	q.blobs.loaded, q.order = false, q.order[:0]
 	for i := range ids {
-		q.order = append(q.order, prefixed{prefixOf(ids[i][:]), uint32(i)})
+		q.order = append(q.order, uint32(i))
 	}
-	slices.SortFunc(q.order, func(a, b prefixed) int { return cmp.Compare(a.prefix, b.prefix) }) // neighbours share pages
-	for _, o := range q.order {
-		at, err := x.list.find(&q.page, &x.records, x.prefixes, &ids[o.at])
+	slices.SortFunc(q.order, func(a, b uint32) int { return ids[a].Compare(ids[b]) }) // neighbours share pages
+	for _, i := range q.order {
+		at, err := x.list.find(&q.blobs, &x.records, x.prefixes, &ids[i])
 		if err != nil {
 			return fmt.Errorf("read blob index: %w", err)
 		}
-		if out[o.at] = (Place{}); at != nil {
-			out[o.at] = parsePlace(at)
+		if out[i] = (Place{}); at != nil {
+			out[i] = parsePlace(at)
 		}
 	}
 	return nil

@@ -63,7 +63,7 @@ func TestLookupIsAMap(t *testing.T) {
 				if had, known := best[r.id]; !known || order <= had {
 					want[r.id], best[r.id] = Place{r.loc, r.number, int8(rank + 1)}, order
 				}
-				require.NoError(t, x.put(r, order))
+				require.NoError(t, x.put(int(rank), uint32(order), r))
 			}
 			var ids []format.ID
 			for i := range uint64(n) + 500 {
@@ -89,7 +89,7 @@ func TestLookupIsAMap(t *testing.T) {
 				return nil
 			}))
 			require.Empty(t, want)
-			require.ErrorIs(t, x.put(record{}, 0), errFull)
+			require.ErrorIs(t, x.put(0, 0, record{}), errFull)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func TestALookupReadsAPage(t *testing.T) {
 	x := newTemporary(f)
 	const n = 100 * perPage
 	for i := range uint64(n) {
-		require.NoError(t, x.put(record{id: random(i)}, 0))
+		require.NoError(t, x.put(0, 0, record{id: random(i)}))
 	}
 	out := make([]Place, n)
 	require.NoError(t, x.lookup([]format.ID{random(0)}, out[:1]))
@@ -157,7 +157,7 @@ func TestMemoryOfATemporary(t *testing.T) {
 	var id format.ID
 	for i := range uint64(n) {
 		binary.BigEndian.PutUint64(id[:], i*0x9E3779B97F4A7C15)
-		require.NoError(t, x.put(record{id: id}, 0))
+		require.NoError(t, x.put(0, 0, record{id: id}))
 	}
 	out := make([]Place, 1)
 	require.NoError(t, x.lookup([]format.ID{id}, out))
@@ -184,7 +184,7 @@ func TestErrorsOfTheFile(t *testing.T) {
 		x := newTemporary(f)
 		x.most = 10
 		for i := range uint64(25) {
-			require.NoError(t, x.put(record{id: random(i)}, 0))
+			require.NoError(t, x.put(0, 0, record{id: random(i)}))
 		}
 		return x
 	}

@@ -24,32 +24,6 @@ type content struct {
 	segments map[format.ID]int64
 }
 
-// contentOf returns the content for records in any order. Of records of one ID, the last counts.
-func contentOf(records []record, packs []*PackInfo, segments map[format.ID]int64) *content {
-	order := make([]uint32, 0, len(records))
-	for i := range sorted(records, nil) {
-		order = append(order, i)
-	}
-	at := 0
-	return &content{
-		most: uint64(len(order)), packs: uint32(len(packs)), segments: segments,
-		next: func(r *record) (bool, error) {
-			if at == len(order) {
-				return false, nil
-			}
-			*r = records[order[at]]
-			at++
-			return true, nil
-		},
-		pack: func(from uint32) (some []PackInfo, err error) {
-			for _, p := range packs[from:min(int(from)+packsAtOnce, len(packs))] {
-				some = append(some, *p)
-			}
-			return some, nil
-		},
-	}
-}
-
 // write writes a run into folder dir: under a temporary name and flushed if it is to be kept, and else without a name.
 func (c *content) write(dir string, repo [16]byte, io localfs.IOContext, keep bool) (f *cachefile.Plain, err error) {
 	f, err = cachefile.Create(dir, tempPrefix, io)
