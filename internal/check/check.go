@@ -107,6 +107,7 @@ type checker struct {
 	others map[format.ID]bool // packs with what snapshots need of damaged packs
 	strays int                // needed blobs in packs that no segment names
 	stray  format.ID          // the first of these packs
+	gone   []*packFile        // that did not exist when they were read
 
 	listed    []repo.Listed // all snapshots
 	snapshots []repo.Listed // those that are followed
@@ -117,7 +118,6 @@ type checker struct {
 	whole     map[format.ID]bool // packs that seemed damaged in an earlier pass, and are not; nil: none
 	segments  []object.Info
 	indexed   []format.ID // all segments, when they were listed
-	now       nowNamed
 }
 
 func newChecker(st store.Store, keys *seal.Keys, opt Options, l *report.Ledger) *checker {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -38,56 +37,46 @@ func idsOf(infos []object.Info) (ids []format.ID) {
 	return ids
 }
 
-// nowNamed is the packs that the index names now. They are read only when a listed pack is gone.
-type nowNamed struct {
-	mu    sync.Mutex
-	index []format.ID        // segments from which they were read
-	packs map[format.ID]bool // nil: not read yet, or not all of them could be
-	gone  int                // packs that were removed
-}
-
-// removed reports whether the index no longer names a pack that is gone: a prune has removed it, and its live blobs are
-// in another pack. The index is listed again only for a pack that it named when it was last read. A pack that it does
-// not name is never named again, because its salt is random and no writer can produce it a second time.
-func (c *checker) removed(ctx context.Context, id format.ID) (bool, error) {
-	c.now.mu.Lock()
-	defer c.now.mu.Unlock()
-	named, err := c.now.packs[id], error(nil)
-	if c.now.packs == nil || named {
-		if named, err = c.namedNow(ctx, id); err != nil {
-			return false, err
+// judgeGone decides about the packs that were gone when they were read. If the index no longer names a pack, a prune has
+// removed it, and its live blobs are in another pack. A pack that the index does not name is never named again, because
+// its salt is random and no writer can produce it a second time.
+func (c *checker) judgeGone(ctx context.Context) error {
+	if len(c.gone) == 0 {
+		return nil
+	}
+	named, err := c.namedNow(ctx)
+	if err != nil {
+		return err
+	}
+	removed := 0
+	for _, f := range c.gone {
+		if !named[f.id] {
+			removed++
+			continue
 		}
+		c.proven.note(c, f, false)
+		c.found.LosePack(f.id, 0, errGone)
 	}
-	if !named {
-		c.now.gone++
+	if removed > 0 {
+		c.found.Note("packs that a prune removed before they were read, so that what took their place was not: %d", removed)
 	}
-	return !named, nil
+	return nil
 }
 
-// namedNow lists the index, reads it if the listing changed, and reports whether it names a pack. It is called with
-// now.mu held.
-func (c *checker) namedNow(ctx context.Context, id format.ID) (bool, error) {
-	for try := 1; ; try++ {
+// namedNow returns the packs that the index names now. In the end it returns those of a listing with a segment that does
+// not exist, which names nothing.
+func (c *checker) namedNow(ctx context.Context) (packs map[format.ID]bool, err error) {
+	whole := false
+	for try := 1; try <= passes && !whole; try++ {
 		listed, err := object.List(ctx, c.st, store.Index)
 		if err != nil {
-			return false, err
+			return nil, err
 		}
-		segments := idsOf(listed)
-		if c.now.packs != nil && slices.Equal(segments, c.now.index) {
-			return c.now.packs[id], nil
-		}
-		packs, whole, err := c.named(ctx, listed)
-		if err != nil {
-			return false, err
-		}
-		if whole {
-			c.now.packs, c.now.index = packs, segments
-			return packs[id], nil
-		}
-		if try == passes { // the listing has a segment that does not exist, which names nothing
-			return packs[id], nil
+		if packs, whole, err = c.named(ctx, listed); err != nil {
+			return nil, err
 		}
 	}
+	return packs, nil
 }
 
 // named reads which packs are named by segments that none of them supersedes. A damaged segment names nothing here.

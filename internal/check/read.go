@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,19 +51,19 @@ func (c *checker) readData(ctx context.Context) error {
 	for range c.opt.Parallel {
 		readers <- newPackReader(c)
 	}
-	g, ctx := errgroup.WithContext(ctx)
+	g, reading := errgroup.WithContext(ctx)
 	g.SetLimit(c.opt.Parallel)
 	start := func(f *packFile, t *pack.Table) {
 		f.chosen = false
-		c.start(ctx, g, func(ctx context.Context) error {
+		c.start(reading, g, func(ctx context.Context) error {
 			r := <-readers
 			defer func() { readers <- r }()
 			return r.read(ctx, f, t)
 		})
 	}
-	err := c.eachSegment(ctx, func(info object.Info, seg *index.Segment, err error) error {
+	err := c.eachSegment(reading, func(info object.Info, seg *index.Segment, err error) error {
 		if errors.Is(err, store.ErrNotExist) {
-			return context.Cause(ctx) // superseded by a concurrent prune
+			return context.Cause(reading) // superseded by a concurrent prune
 		}
 		if err != nil { // checkIndex could read it; its packs are read by their own tables
 			c.found.Add(Index, info.ID, "index segment "+info.ID.String(), err)
@@ -73,7 +74,7 @@ func (c *checker) readData(ctx context.Context) error {
 				start(f, &seg.Packs[i].Table)
 			}
 		}
-		return context.Cause(ctx)
+		return context.Cause(reading)
 	})
 	for i := range c.packs {
 		f := &c.packs[i]
@@ -81,19 +82,15 @@ func (c *checker) readData(ctx context.Context) error {
 			continue
 		}
 		var t pack.Table
-		if t, err = c.strayTable(ctx, f); err == nil || !fatal(ctx, err) {
+		if t, err = c.strayTable(reading, f); err == nil || !fatal(reading, err) {
 			err = nil // recorded before
 			start(f, &t)
 		}
 	}
-	if waitErr := c.wait(g); waitErr != nil {
-		return waitErr
+	if waitErr := c.wait(g); waitErr != nil || err != nil {
+		return cmp.Or(waitErr, err)
 	}
-	if c.now.gone > 0 {
-		c.found.Note("packs that a prune removed before they were read, so that what took their place was not: %d",
-			c.now.gone)
-	}
-	return err
+	return c.judgeGone(ctx)
 }
 
 // packReader reads whole packs, one after the other, each byte once.
@@ -122,11 +119,10 @@ func (r *packReader) read(ctx context.Context, f *packFile, t *pack.Table) error
 		return err
 	}
 	if errors.Is(err, store.ErrNotExist) {
-		if removed, err := r.c.removed(ctx, f.id); removed || err != nil {
-			return err
-		}
-		err = nil
-		p.lose(func() { r.c.found.LosePack(f.id, 0, errGone) })
+		r.c.mu.Lock()
+		defer r.c.mu.Unlock()
+		r.c.gone = append(r.c.gone, f)
+		return nil
 	}
 	if err != nil {
 		p.lose(func() { r.c.found.Add(Pack, f.id, "pack "+f.id.String(), err) })
