@@ -203,8 +203,7 @@ func (s *Session) upload(b *pack.Builder) (buf []byte, batch []index.Pack, err e
 	if err := s.removed(s.ctx, err); err != nil {
 		return data, nil, fmt.Errorf("verify pack %s: %w", id.Short(), err)
 	}
-	s.stored(store.Pack, len(data), start)
-	s.files.add(store.Pack, id, len(data))
+	s.stored(store.Pack, id, len(data), start)
 	if table.Kind == pack.Trees && !s.opt.DryRun {
 		s.to.Trees.Keep(id, data, table.Frames)
 	}

@@ -78,8 +78,7 @@ func (s *Session) writeSegment(ctx context.Context, packs []index.Pack) (err err
 	if err = s.removed(ctx, err); err != nil {
 		return err
 	}
-	s.stored(store.Index, int(size), start)
-	s.files.add(store.Index, id, int(size))
+	s.stored(store.Index, id, int(size), start)
 	seg.Stored = size
 	if err := s.to.Index.Merge(id, seg); err != nil {
 		return fmt.Errorf("merge index segment into the cache: %w", err)

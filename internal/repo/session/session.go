@@ -92,7 +92,8 @@ type Session struct {
 	failure        atomic.Pointer[error] // the first one; all later work returns it
 	totals         totals
 	named          atomic.Int64 // packs of the index; -1: unknown
-	files          storedFiles
+	filesMu        sync.Mutex
+	files          []storedFile
 	unfinishedOnce sync.Once // before the first pack is stored
 	unfinished     bool      // a pack is about to be stored, or was
 
@@ -427,7 +428,7 @@ func (s *Session) save(ctx context.Context, sn *snapshot.Snapshot, last bool) (f
 	if err != nil {
 		return format.ID{}, s.fail(fmt.Errorf("save snapshot: %w", err))
 	}
-	s.stored(store.Snapshot, len(data), start)
+	s.stored(store.Snapshot, id, len(data), start)
 	if s.opt.DryRun {
 		return id, nil
 	}
@@ -439,7 +440,12 @@ func (s *Session) save(ctx context.Context, sn *snapshot.Snapshot, last bool) (f
 }
 
 // stored records a file that is durable and verified.
-func (s *Session) stored(kind store.Kind, size int, start time.Time) {
+func (s *Session) stored(kind store.Kind, id format.ID, size int, start time.Time) {
+	if kind != store.Snapshot {
+		s.filesMu.Lock()
+		s.files = append(s.files, storedFile{kind, id, int64(size)})
+		s.filesMu.Unlock()
+	}
 	s.totals.files(kind, size)
 	l := s.opt.Ledger
 	l.AddTime(report.Store, s.opt.Tuning.Now().Sub(start))

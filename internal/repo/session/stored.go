@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -14,45 +14,30 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 )
 
-// storedFile is a file that this session stored. One is kept for every pack and index segment: 40 bytes for each 16 MiB
-// sent.
+// storedFile is a pack or an index segment that this session stored and a snapshot may need. One is kept for each: 48
+// bytes for 16 MiB sent.
 type storedFile struct {
+	kind store.Kind
 	id   format.ID
 	size int64
 }
 
-// storedFiles are the files that this session stored and a snapshot may need.
-type storedFiles struct {
-	mu       sync.Mutex
-	packs    []storedFile
-	segments []storedFile
-}
+func (f *storedFile) name() store.Name { return object.Named(f.kind, f.id) }
 
-func (p *storedFiles) add(kind store.Kind, id format.ID, size int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if kind == store.Pack {
-		p.packs = append(p.packs, storedFile{id, int64(size)})
-	} else {
-		p.segments = append(p.segments, storedFile{id, int64(size)})
-	}
-}
-
-// of returns the files of a kind that were stored so far. The returned slice is only ever appended to.
-func (p *storedFiles) of(kind store.Kind) []storedFile {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if kind == store.Pack {
-		return p.packs
-	}
-	return p.segments
+// storedFiles returns the files that were stored so far. It is only ever appended to.
+func (s *Session) storedFiles() []storedFile {
+	s.filesMu.Lock()
+	defer s.filesMu.Unlock()
+	return s.files
 }
 
 // Wrote returns the packs that this session stored.
 func (s *Session) Wrote() map[format.ID]bool {
 	wrote := make(map[format.ID]bool)
-	for _, f := range s.files.of(store.Pack) {
-		wrote[f.id] = true
+	for _, f := range s.storedFiles() {
+		if f.kind == store.Pack {
+			wrote[f.id] = true
+		}
 	}
 	return wrote
 }
@@ -61,17 +46,7 @@ func (s *Session) Wrote() map[format.ID]bool {
 // was verified when it was put. But if the repository was since replaced by a copy, or reset to an earlier state, a
 // snapshot of them could not be restored.
 func (s *Session) recheckStored(ctx context.Context) error {
-	packs, segments, err := s.unlisted(ctx, s.files.of(store.Pack), s.files.of(store.Index))
-	if err != nil {
-		return err
-	}
-	beside := make(chan error, 1)
-	go func() { beside <- s.requireStored(ctx, store.Index, segments) }()
-	err = s.requireStored(ctx, store.Pack, packs)
-	if failed := <-beside; err == nil {
-		err = failed
-	}
-	return err
+	return s.requireStored(ctx, s.storedFiles())
 }
 
 const (
@@ -83,41 +58,35 @@ const (
 
 // unlisted returns those of the stored files that a listing does not show in their size. Where a listing costs more
 // than a look at each file, these are all. One request more than needed is no cost.
-func (s *Session) unlisted(ctx context.Context, packs, segments []storedFile) (_, _ []storedFile, err error) {
-	there, files := s.named.Load(), len(packs)+len(segments)
-	pages := 1 + (int(there)+files)/inListing
+func (s *Session) unlisted(ctx context.Context, files []storedFile) (left []storedFile, err error) {
+	there := s.named.Load()
+	pages := 1 + (int(there)+len(files))/inListing
 	together := store.Together(s.st)
-	if together == nil || there < 0 || s.opt.DryRun || files <= 2 || pages > 1 && files < listingCost*pages {
-		return packs, segments, nil
+	if together == nil || there < 0 || len(files) <= 2 || pages > 1 && len(files) < listingCost*pages {
+		return files, nil
 	}
 	kinds := []store.Kind{store.Index, store.Pack}
-	if len(segments) == 0 {
+	if !slices.ContainsFunc(files, func(f storedFile) bool { return f.kind == store.Index }) {
 		kinds = kinds[1:]
 	}
-	sizes := make(map[store.Name]int64, files)
-	for _, f := range packs {
-		sizes[object.Named(store.Pack, f.id)] = f.size
-	}
-	for _, f := range segments {
-		sizes[object.Named(store.Index, f.id)] = f.size
+	sizes := make(map[store.Name]int64, len(files))
+	for _, f := range files {
+		sizes[f.name()] = f.size
 	}
 	for info, err := range together(ctx, kinds...) {
 		if err != nil {
-			return nil, nil, fmt.Errorf("check again what was stored: %w", err)
+			return nil, fmt.Errorf("check again what was stored: %w", err)
 		}
 		if size, ours := sizes[info.Name]; ours && size == info.Size {
 			delete(sizes, info.Name)
 		}
 	}
-	rest := func(kind store.Kind, files []storedFile) (left []storedFile) {
-		for _, f := range files {
-			if _, missing := sizes[object.Named(kind, f.id)]; missing {
-				left = append(left, f)
-			}
+	for _, f := range files {
+		if _, missing := sizes[f.name()]; missing {
+			left = append(left, f)
 		}
-		return left
 	}
-	return rest(store.Pack, packs), rest(store.Index, segments), nil
+	return left, nil
 }
 
 // requirePacks is recheckStored for the packs that an index segment is about to name. A segment that names missing
@@ -125,23 +94,19 @@ func (s *Session) unlisted(ctx context.Context, packs, segments []storedFile) (_
 func (s *Session) requirePacks(ctx context.Context, packs []index.Pack) error {
 	files := make([]storedFile, len(packs))
 	for i := range packs {
-		files[i] = storedFile{packs[i].ID, int64(packs[i].Size)}
+		files[i] = storedFile{store.Pack, packs[i].ID, int64(packs[i].Size)}
 	}
-	files, _, err := s.unlisted(ctx, files, nil)
-	if err != nil {
-		return err
-	}
-	return s.requireStored(ctx, store.Pack, files)
+	return s.requireStored(ctx, files)
 }
 
-// requireStored checks files.
-func (s *Session) requireStored(ctx context.Context, kind store.Kind, files []storedFile) error {
+// requireStored requires that files exist.
+func (s *Session) requireStored(ctx context.Context, files []storedFile) error {
 	if s.opt.DryRun {
 		return nil
 	}
-	what := "pack"
-	if kind == store.Index {
-		what = "index segment"
+	files, err := s.unlisted(ctx, files)
+	if err != nil {
+		return err
 	}
 	g, looking := errgroup.WithContext(ctx)
 	g.SetLimit(object.SmallAtOnce)
@@ -150,7 +115,11 @@ func (s *Session) requireStored(ctx context.Context, kind store.Kind, files []st
 			break
 		}
 		g.Go(func() error {
-			there, err := s.st.Stat(looking, object.Named(kind, f.id))
+			what := "pack"
+			if f.kind == store.Index {
+				what = "index segment"
+			}
+			there, err := s.st.Stat(looking, f.name())
 			switch {
 			case errors.Is(err, store.ErrNotExist):
 				return fmt.Errorf("%s %s, which this run has stored, is not there any more: %w", what, f.id.Short(), ErrReplaced)
