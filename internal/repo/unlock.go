@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -29,15 +30,27 @@ type foundSlots struct {
 // none is known. alone reads no other one if that takes no passphrase. known is called when its result is needed.
 func findSlots(ctx context.Context, st store.Store, likely string, alone bool, known func() string) foundSlots {
 	f := foundSlots{spend: newKDFBudget()}
-	f.read = func(ctx context.Context, slots []Slot) ([]Slot, error) { return readSlots(ctx, st, slots, known) }
-	ctx = readAhead(ctx, st, likely)
+	load := func(ctx context.Context, s Slot) (*keyfile.Slot, error) { return loadSlot(ctx, st, s) }
+	if id, err := format.ParseID(likely); err == nil && !store.EndsWithProcess(st) { // else each request takes a round trip
+		ahead := sync.OnceValues(func() (*keyfile.Slot, error) { return loadSlot(ctx, st, Slot{ID: id, size: -1}) })
+		go ahead() //nolint:errcheck // load returns it
+		load = func(ctx context.Context, s Slot) (*keyfile.Slot, error) {
+			if s.ID == id {
+				if slot, err := ahead(); err == nil {
+					return slot, nil
+				}
+			}
+			return loadSlot(ctx, st, s)
+		}
+	}
+	f.read = func(ctx context.Context, slots []Slot) ([]Slot, error) { return readSlots(ctx, slots, load, known) }
 	if f.slots, f.err = listSlots(ctx, st, known, f.spend); f.err != nil {
 		return f
 	}
 	at := slices.IndexFunc(f.slots, func(s Slot) bool { return alone && s.ID.String() == likely })
 	if at >= 0 {
 		f.slots[0], f.slots[at] = f.slots[at], f.slots[0]
-		f.slots[0].Slot, f.slots[0].Err = loadSlot(ctx, st, f.slots[0])
+		f.slots[0].Slot, f.slots[0].Err = load(ctx, f.slots[0])
 		if s := f.slots[0].Slot; s != nil && s.Method != keyfile.Passphrase {
 			return f
 		}
@@ -71,19 +84,21 @@ func loadSlots(ctx context.Context, st store.Store, known string, e *kdfBudget) 
 	if err != nil {
 		return nil, err
 	}
-	return readSlots(ctx, st, listed, func() string { return known })
+	load := func(ctx context.Context, s Slot) (*keyfile.Slot, error) { return loadSlot(ctx, st, s) }
+	return readSlots(ctx, listed, load, func() string { return known })
 }
 
 // readSlots reads those slots that were not read, and returns all in the order in which they are tried. Random secrets
 // come first, because each passphrase takes a tenth of a second and much memory. Within each kind the known slot comes
 // first, then the cheaper ones. An unreadable slot does not stop the others.
-func readSlots(ctx context.Context, st store.Store, listed []Slot, known func() string) ([]Slot, error) {
+func readSlots(ctx context.Context, listed []Slot, load func(context.Context, Slot) (*keyfile.Slot, error),
+	known func() string) ([]Slot, error) {
 	var slots []Slot
 	err := object.InOrder(ctx, len(listed), object.SmallAtOnce,
 		func(ctx context.Context, i int) (Slot, error) {
 			slot := listed[i]
 			if slot.Unread() {
-				slot.Slot, slot.Err = loadSlot(ctx, st, slot)
+				slot.Slot, slot.Err = load(ctx, slot)
 			}
 			return slot, nil
 		},
@@ -129,7 +144,7 @@ func loadSlot(ctx context.Context, st store.Store, listed Slot) (*keyfile.Slot, 
 	if listed.size > keyfile.MaxSize {
 		return nil, fmt.Errorf("%s: %d bytes are too many: %w", name.Path(), listed.size, format.ErrCorrupt)
 	}
-	raw, err := readSlot(ctx, st, name, listed.size)
+	raw, err := object.ReadNamed(ctx, st, name, listed.size)
 	if err != nil {
 		return nil, err
 	}
@@ -271,39 +286,4 @@ func keysIn(slots []Slot) string {
 		list = append(list[:shown], fmt.Sprintf("%d more", more))
 	}
 	return "; give one of the keys that it has: " + strings.Join(list, ", ")
-}
-
-// slotAhead is a slot that is read while the slots are listed.
-type slotAhead struct {
-	name store.Name
-	done chan struct{}
-	raw  []byte // set once done is closed
-	err  error  // likewise
-}
-
-// slotAheadKey is the key of a *slotAhead in a context.
-type slotAheadKey struct{}
-
-// readAhead begins to read a slot where each request takes a round trip.
-func readAhead(ctx context.Context, st store.Store, likely string) context.Context {
-	id, err := format.ParseID(likely)
-	if err != nil || store.EndsWithProcess(st) {
-		return ctx
-	}
-	a := &slotAhead{name: object.Named(store.Key, id), done: make(chan struct{})}
-	go func() {
-		defer close(a.done)
-		a.raw, a.err = object.ReadNamed(ctx, st, a.name, -1)
-	}()
-	return context.WithValue(ctx, slotAheadKey{}, a)
-}
-
-// readSlot returns the bytes of a listed slot.
-func readSlot(ctx context.Context, st store.Store, name store.Name, size int64) ([]byte, error) {
-	if a, ok := ctx.Value(slotAheadKey{}).(*slotAhead); ok && a.name == name {
-		if <-a.done; a.err == nil {
-			return a.raw, nil
-		}
-	}
-	return object.ReadNamed(ctx, st, name, size)
 }
