@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/repo/reach"
 	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -115,24 +116,30 @@ func (p plan) without(stays func(format.ID) bool) plan {
 	return p
 }
 
-// planned estimates how many bytes of a pack live blobs take, from their share of the frames.
+// planned estimates how many bytes of a pack live blobs take.
 func (v *survey) planned(s *packState, t *pack.Table) planned {
-	n, raw, sealed := s.base, uint64(0), 0.0
+	u, sealed := usageOf(v.used, s, t)
+	return planned{s, min(uint64(sealed), s.size), u.Raw}
+}
+
+// usageOf adds up those blobs of a pack that are in a set. Stored is left out: sealed is their share of the frames.
+func usageOf(set reach.Bitset, s *packState, t *pack.Table) (u Usage, sealed float64) {
+	n := s.base
 	for i := range t.Frames {
 		f := &t.Frames[i]
-		live := uint64(0)
+		raw := uint64(0)
 		for _, b := range f.Blobs {
-			if v.used.Has(n) {
-				live += uint64(b.Len)
+			if set.Has(n) {
+				raw += uint64(b.Len)
+				u.Blobs++
 			}
 			n++
 		}
-		raw += live
-		if f.Raw > 0 {
-			sealed += float64(f.Sealed) * float64(live) / float64(f.Raw)
+		if u.Raw += raw; f.Raw > 0 {
+			sealed += float64(f.Sealed) * float64(raw) / float64(f.Raw)
 		}
 	}
-	return planned{s, min(uint64(sealed), s.size), raw}
+	return u, sealed
 }
 
 // tables visits the table of each pack that the segments of the survey name once. It begins a step of the phase, except

@@ -60,21 +60,8 @@ func (v *survey) blobs(ctx context.Context, of []repo.Listed, parallel int) (rea
 func (v *survey) sum(ctx context.Context, blobs reach.Bitset) (s Usage, err error) {
 	stored := 0.0
 	err = v.tables(ctx, report.Planning, func(at *packState, t *pack.Table) error {
-		n := at.base
-		for j := range t.Frames {
-			f := &t.Frames[j]
-			own := uint64(0)
-			for _, b := range f.Blobs {
-				if blobs.Has(n) {
-					own += uint64(b.Len)
-					s.Blobs++
-				}
-				n++
-			}
-			if s.Raw += own; f.Raw > 0 {
-				stored += float64(f.Sealed) * float64(own) / float64(f.Raw)
-			}
-		}
+		own, sealed := usageOf(blobs, at, t)
+		s.Blobs, s.Raw, stored = s.Blobs+own.Blobs, s.Raw+own.Raw, stored+sealed
 		return nil
 	})
 	s.Stored = uint64(stored + 0.5)
