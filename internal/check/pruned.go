@@ -37,9 +37,9 @@ func idsOf(infos []object.Info) (ids []format.ID) {
 	return ids
 }
 
-// judgeGone decides about the packs that were gone when they were read. If the index no longer names a pack, a prune has
-// removed it, and its live blobs are in another pack. A pack that the index does not name is never named again, because
-// its salt is random and no writer can produce it a second time.
+// judgeGone decides about the packs that were gone when they were read. If the index no longer names a pack, a prune
+// has removed it, and its live blobs are in another pack. A pack that the index does not name is never named again,
+// because its salt is random and no writer can produce it a second time.
 func (c *checker) judgeGone(ctx context.Context) error {
 	if len(c.gone) == 0 {
 		return nil
@@ -63,8 +63,8 @@ func (c *checker) judgeGone(ctx context.Context) error {
 	return nil
 }
 
-// namedNow returns the packs that the index names now. In the end it returns those of a listing with a segment that does
-// not exist, which names nothing.
+// namedNow returns the packs that the index names now. In the end it returns those of a listing with a segment that
+// does not exist, which names nothing.
 func (c *checker) namedNow(ctx context.Context) (packs map[format.ID]bool, err error) {
 	whole := false
 	for try := 1; try <= passes && !whole; try++ {

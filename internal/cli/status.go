@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -227,14 +228,15 @@ func (a *app) lastBackup(o *event.Overview) (proven proofs.Summary) {
 			o.Problems = append(o.Problems, err.Error())
 		}
 	}
-	folder := ""
-	if cache := a.spec.Cache(); cache.Enabled && cache.Dir != "" {
-		folder, err = caches.Find(cache.Dir, o.Repository)
+	id, cache := "", a.spec.Cache()
+	if cache.Enabled && cache.Dir != "" {
+		id, _, err = caches.Last(cache.Dir, o.Repository)
 		problem(err)
 	}
-	if folder == "" {
+	if id == "" {
 		return proven
 	}
+	folder := filepath.Join(cache.Dir, id)
 	all, err := snapcache.Published(folder)
 	problem(err)
 	for _, made := range all {

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"slices"
 
 	"github.com/tidemark-backup/tidemark/internal/drill"
@@ -18,11 +19,11 @@ func Damage(j *job.Job) proofs.Damage {
 	if !c.Enabled || c.Dir == "" {
 		return proofs.Damage{}
 	}
-	folder, err := caches.Find(c.Dir, j.Repository)
-	if err != nil || folder == "" {
+	id, _, err := caches.Last(c.Dir, j.Repository)
+	if err != nil || id == "" {
 		return proofs.Damage{}
 	}
-	known, _ := proofs.ReadSummary(folder) // the next check begins a new one
+	known, _ := proofs.ReadSummary(filepath.Join(c.Dir, id)) // the next check begins a new one
 	return known.Damage
 }
 

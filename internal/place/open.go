@@ -50,7 +50,7 @@ func (p *Place) noRepository(at location.Location) error {
 		place = at.String()
 	}
 	if c := p.spec.Cache(); c.Dir != "" {
-		if used := caches.LastOpened(c.Dir, place); !used.IsZero() {
+		if _, used, err := caches.Last(c.Dir, place); err == nil && !used.IsZero() {
 			gone := fmt.Errorf("it was used last on %s, and %w", used.Format("2006-01-02"), ErrGone)
 			if at.MayHavePast() {
 				gone = fmt.Errorf("%w; a bucket with versions still has what was removed: see 'tidemark restore --as-of'", gone)
@@ -80,7 +80,8 @@ func (p *Place) Open(ctx context.Context) (*repo.Repository, error) {
 func (p *Place) OpenWith(ctx context.Context, st store.Store, sources *unlock.Sources) (*repo.Repository, error) {
 	for i := 1; ; i++ {
 		opt := p.openOptions()
-		known := knownSlot(opt, caches.LastAt(opt.Cache.Dir, st.Location()))
+		last, _, _ := caches.Last(opt.Cache.Dir, st.Location()) // without it, the slots are tried in another order
+		known := knownSlot(opt, last)
 		opt.KnownSlot, opt.KnownSuffices = known.read(), known.suffices()
 		opt.ByID = func(id string, opt *repo.OpenOptions) (err error) {
 			known = knownSlot(*opt, id)

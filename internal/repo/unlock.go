@@ -31,7 +31,7 @@ type foundSlots struct {
 func findSlots(ctx context.Context, st store.Store, likely string, alone bool, known func() string) foundSlots {
 	f := foundSlots{spend: newKDFBudget()}
 	load := func(ctx context.Context, s Slot) (*keyfile.Slot, error) { return loadSlot(ctx, st, s) }
-	if id, err := format.ParseID(likely); err == nil && !store.EndsWithProcess(st) { // else each request takes a round trip
+	if id, err := format.ParseID(likely); err == nil && !store.EndsWithProcess(st) { // a request takes a round trip
 		ahead := sync.OnceValues(func() (*keyfile.Slot, error) { return loadSlot(ctx, st, Slot{ID: id, size: -1}) })
 		go ahead() //nolint:errcheck // load returns it
 		load = func(ctx context.Context, s Slot) (*keyfile.Slot, error) {

@@ -182,48 +182,25 @@ func Sweep(dir string) {
 	}
 }
 
-// Find returns the folder of the cache of the repository at a location, "" if there is none. Of several, since a
-// repository may replace another at its location, it is the one used last. It reads one small file of each cache.
-func Find(dir, location string) (string, error) {
-	folder, _, err := find(dir, location)
-	return folder, err
-}
-
-// LastAt returns the ID of the repository that was opened at a location last, by the records in the folder of all
-// caches; "": unknown.
-func LastAt(dir, location string) (id string) {
-	if folder, _, err := find(dir, location); err == nil && folder != "" {
-		id = filepath.Base(folder)
-	}
-	return id
-}
-
-// LastOpened returns when the repository at a location was opened last; zero: never, or it is unknown.
-func LastOpened(dir, location string) time.Time {
-	_, used, err := find(dir, location)
-	if err != nil {
-		return time.Time{}
-	}
-	return used
-}
-
-func find(dir, location string) (found string, used time.Time, err error) {
+// Last returns the ID of the repository that was opened at a location last, and when, by the records in the folder of
+// all caches; "": unknown. Of several, since a repository may replace another at its location, it is the one used last.
+// It reads one small file of each cache.
+func Last(dir, location string) (id string, opened time.Time, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", used, nil
+		return "", opened, nil
 	}
 	if err != nil {
-		return "", used, fmt.Errorf("look for the cache of %s: %w", location, err)
+		return "", opened, fmt.Errorf("look for the cache of %s: %w", location, err)
 	}
 	for _, e := range entries {
-		path := filepath.Join(dir, e.Name())
-		if !e.IsDir() || !isRepository(e.Name()) || read(filepath.Join(path, openedName)) != location {
+		path := filepath.Join(dir, e.Name(), openedName)
+		if !e.IsDir() || !isRepository(e.Name()) || read(path) != location {
 			continue
 		}
-		info, err := os.Lstat(filepath.Join(path, openedName))
-		if err == nil && (found == "" || info.ModTime().After(used)) {
-			found, used = path, info.ModTime()
+		if info, err := os.Lstat(path); err == nil && (id == "" || info.ModTime().After(opened)) {
+			id, opened = e.Name(), info.ModTime()
 		}
 	}
-	return found, used, nil
+	return id, opened, nil
 }

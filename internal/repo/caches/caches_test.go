@@ -79,9 +79,9 @@ func TestList(t *testing.T) {
 	require.Less(t, time.Since(list(t, dir)[0].Used), time.Minute)
 	caches.Opened(folder, "smb://nas/share")
 	require.False(t, list(t, dir)[0].Gone(), "a server that is away proves nothing")
-	require.Equal(t, filepath.Base(folder), caches.LastAt(dir, "smb://nas/share"))
-	require.Empty(t, caches.LastAt(dir, t.TempDir()))
-	require.Empty(t, caches.LastAt("", at))
+	id, _, err := caches.Last("", at)
+	require.NoError(t, err)
+	require.Empty(t, id)
 	caches.Opened(filepath.Join(dir, "missing"), at)
 	require.NoDirExists(t, filepath.Join(dir, "missing"))
 }
@@ -131,12 +131,17 @@ func TestInUse(t *testing.T) {
 	require.NoError(t, caches.Remove(free))
 }
 
-func TestFind(t *testing.T) {
+func TestLast(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none")
 	find := func(location string) string {
-		folder, err := caches.Find(dir, location)
+		id, opened, err := caches.Last(dir, location)
 		require.NoError(t, err)
-		return folder
+		if id == "" {
+			require.Zero(t, opened)
+			return ""
+		}
+		require.WithinDuration(t, time.Now(), opened, 7*24*time.Hour)
+		return filepath.Join(dir, id)
 	}
 	require.Empty(t, find("/srv"), "no folder")
 	first, second := made(t, dir, one, 40), made(t, dir, two, 10)
@@ -153,6 +158,6 @@ func TestFind(t *testing.T) {
 	require.Equal(t, first, find("/srv"))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
 	dir = filepath.Join(dir, "file")
-	_, err := caches.Find(dir, "/srv")
+	_, _, err := caches.Last(dir, "/srv")
 	require.Error(t, err)
 }
