@@ -1,6 +1,7 @@
 package prune
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,7 +36,9 @@ func Extend(ctx context.Context, r *repo.Repository, held time.Time, dry bool) (
 		return 0, held, nil
 	}
 	var extended atomic.Uint64
-	var refused refusals
+	var mu sync.Mutex // guards what follows
+	var refused int
+	var first error
 	g, below := errgroup.WithContext(ctx)
 	g.SetLimit(object.SmallAtOnce)
 	for kind := range store.Kinds() {
@@ -55,10 +58,15 @@ func Extend(ctx context.Context, r *repo.Repository, held time.Time, dry bool) (
 				switch {
 				case errors.Is(err, store.ErrNotExist): // removed meanwhile
 					return nil
-				case errors.Is(err, store.ErrDenied) && refused.add(err) <= mostRefused:
-					return nil
 				case err == nil:
 					extended.Add(1)
+				case errors.Is(err, store.ErrDenied):
+					mu.Lock()
+					defer mu.Unlock()
+					first = cmp.Or(first, err)
+					if refused++; refused <= mostRefused {
+						return nil
+					}
 				}
 				return err
 			})
@@ -67,7 +75,11 @@ func Extend(ctx context.Context, r *repo.Repository, held time.Time, dry bool) (
 			}
 		}
 	}
-	if err := errors.Join(g.Wait(), refused.err()); err != nil || dry {
+	err = g.Wait()
+	if refused > 1 {
+		first = fmt.Errorf("%w; likewise for %d more files", first, refused-1)
+	}
+	if err := errors.Join(err, first); err != nil || dry {
 		return extended.Load(), held, err
 	}
 	return extended.Load(), until, nil
@@ -75,28 +87,3 @@ func Extend(ctx context.Context, r *repo.Repository, held time.Time, dry bool) (
 
 // mostRefused is how many files may be refused until an Extend ends: the keys lack the right then.
 const mostRefused = 100
-
-// refusals are the files whose locks a server does not extend.
-type refusals struct {
-	mu    sync.Mutex
-	n     int
-	first error
-}
-
-// add adds an error and returns how many there are.
-func (r *refusals) add(err error) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.n++; r.n == 1 {
-		r.first = err
-	}
-	return r.n
-}
-
-// err returns the first error and the number of files; nil: there are none.
-func (r *refusals) err() error {
-	if r.n > 1 {
-		return fmt.Errorf("%w; likewise for %d more files", r.first, r.n-1)
-	}
-	return r.first
-}

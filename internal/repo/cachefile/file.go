@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -75,9 +76,15 @@ type File struct {
 	pageSize int         // of db
 	opened   int64       // bytes of the file when it was opened; 0: it is new
 	identity os.FileInfo // of the file
-	txs      transactions
 	mapped   residence
-	pool     atomic.Pointer[drainer] // of read transactions; nil: none
+	pool     interface { // of read transactions; nil: none
+		beginChange() error
+		endChange()
+	}
+
+	writing   sync.Mutex         // held by a write transaction
+	beginning sync.Mutex         // held while a transaction begins
+	meta      [metaSize + 8]byte // buffer for a meta page and its checksum; guarded by beginning
 
 	damaged  atomic.Bool
 	nameless atomic.Bool // the name was removed: a file that has it now is another one, even with the same inode
@@ -151,8 +158,8 @@ func (f *File) shut() (err error) {
 		}
 	}()
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	if pool := f.pool.Load(); pool != nil {
-		err = (*pool).beginChange() // never ended: no read transaction is kept any more
+	if f.pool != nil {
+		err = f.pool.beginChange() // never ended: no read transaction is kept any more
 	}
 	return errors.Join(err, f.db.Close())
 }

@@ -26,17 +26,11 @@ type ReadPool[T any] struct {
 	changes  uint64 // changes begun or ended
 }
 
-// drainer is a ReadPool as File sees it.
-type drainer interface {
-	beginChange() error
-	endChange()
-}
-
-// NewReadPool makes the pool of a file. prepare runs once for each transaction. A file has one pool at most.
+// NewReadPool makes the pool of a file that was just opened. prepare runs once for each transaction. A file has one pool
+// at most.
 func NewReadPool[T any](f *File, prepare func(*bolt.Tx) T) *ReadPool[T] {
 	p := &ReadPool[T]{file: f, prepare: prepare}
-	var d drainer = p
-	f.pool.Store(&d)
+	f.pool = p
 	return p
 }
 

@@ -18,19 +18,13 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// transactions begins transactions on a file that may be damaged, truncated or overwritten at any time.
+// Transactions begin on a file that may be damaged, truncated or overwritten at any time.
 //
 // bbolt panics on an invalid page, and an access beyond the end of a truncated file raises SIGBUS. guard recovers
 // both. But a panic inside Begin leaves bbolt's locks taken, and a later Rollback or Commit would wait for them
 // forever. Therefore begin verifies a meta page with pread first, and releases the locks if Begin panics all the
 // same. A lock of our own around Rollback cannot replace that: a call that maps the file again, or closes it, waits
 // for open transactions while new ones wait in Begin.
-type transactions struct {
-	writing   sync.Mutex         // held by a write transaction
-	beginning sync.Mutex         // held while a transaction begins
-	meta      [metaSize + 8]byte // buffer for a meta page and its checksum; guarded by beginning
-}
-
 const (
 	// metaAt is the offset of the content of the first of two meta pages, behind the page header. metaSize is its
 	// length without the checksum.
@@ -39,8 +33,8 @@ const (
 )
 
 func (f *File) begin(writable bool) (tx *bolt.Tx, err error) {
-	f.txs.beginning.Lock()
-	defer f.txs.beginning.Unlock()
+	f.beginning.Lock()
+	defer f.beginning.Unlock()
 	if f.damaged.Load() {
 		return nil, ErrDamaged
 	}
@@ -78,7 +72,7 @@ func (f *File) end(tx *bolt.Tx) error {
 // passes no gate.
 func (f *File) verifyMeta() error {
 	for _, at := range [...]int64{metaAt, int64(f.pageSize) + metaAt} {
-		meta := f.txs.meta[:]
+		meta := f.meta[:]
 		n, err := f.file.ReadAt(meta, at)
 		switch {
 		case errors.Is(err, os.ErrClosed):
@@ -109,8 +103,8 @@ func (f *File) read(do func(tx *bolt.Tx) error) (err error) {
 
 // change runs a write transaction.
 func (f *File) change(do func(tx *bolt.Tx) error) (err error) {
-	f.txs.writing.Lock()
-	defer f.txs.writing.Unlock()
+	f.writing.Lock()
+	defer f.writing.Unlock()
 	tx, err := f.begin(true)
 	if err != nil {
 		return err
@@ -151,9 +145,9 @@ func (f *File) guard(what string, op func() error) (err error) {
 func (f *File) Update(what string, change func(tx *bolt.Tx) error) error {
 	err := f.commit(true, func() error {
 		return f.guard(what, func() error {
-			if pool := f.pool.Load(); pool != nil {
-				defer (*pool).endChange()
-				if err := (*pool).beginChange(); err != nil {
+			if f.pool != nil {
+				defer f.pool.endChange()
+				if err := f.pool.beginChange(); err != nil {
 					return err
 				}
 			}
