@@ -33,44 +33,43 @@ func chunksOf(ctx context.Context, load tree.Load, c *tree.Content) iter.Seq2[tr
 	})
 }
 
-// cursor looks up nodes of a folder by ascending names. A nil cursor has none.
-type cursor struct {
-	next func() (*tree.Node, error, bool)
-	stop func()
-	at   *tree.Node
-	end  bool
+// lockstep goes through an earlier folder or file and its copy at the same time.
+type lockstep[T any] struct {
+	from, to         func() (T, error, bool)
+	stopFrom, stopTo func()
+	was, is          T
+	at               uint64 // offset of chunks
+	end              bool
 }
 
-func newCursor(ctx context.Context, load tree.Load, id format.ID) *cursor {
-	if id.IsZero() {
-		return nil
+// newLockstep returns one that is before the first element. Without to, the copy is the same.
+func newLockstep[T any](from, to iter.Seq2[T, error]) *lockstep[T] {
+	l := &lockstep[T]{stopTo: func() {}}
+	l.from, l.stopFrom = iter.Pull2(from)
+	if to != nil {
+		l.to, l.stopTo = iter.Pull2(to)
 	}
-	c := &cursor{}
-	c.next, c.stop = iter.Pull2(walked(func(visit func(*tree.Node) error) error {
-		return tree.Walk(ctx, load, id, visit)
-	}))
-	return c
+	return l
 }
 
-func (c *cursor) close() {
-	if c != nil {
-		c.stop()
-	}
+func (l *lockstep[T]) close() {
+	l.stopFrom()
+	l.stopTo()
 }
 
-// seek returns the node of that name, nil if there is none.
-func (c *cursor) seek(name string) (*tree.Node, error) {
-	for c != nil && !c.end && (c.at == nil || c.at.Name < name) {
-		n, err, ok := c.next()
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", errReference, err)
-		}
-		c.at, c.end = n, !ok
+func (l *lockstep[T]) next() error {
+	was, err, more := l.from()
+	is, moreTo := was, more
+	if l.to != nil {
+		var errTo error
+		is, errTo, moreTo = l.to()
+		err = cmp.Or(err, errTo)
 	}
-	if c == nil || c.end || c.at.Name != name {
-		return nil, nil
+	if err != nil {
+		return fmt.Errorf("%w: %w", errReference, err)
 	}
-	return c.at, nil
+	l.was, l.is, l.end = was, is, !more || !moreTo
+	return nil
 }
 
 // earlierNode is a node of the same name in the snapshot that was copied before, and its copy; both nil for none.
@@ -99,23 +98,26 @@ func (e earlierNode) below() pair {
 // deterministic, so a second walk can use the results of a first one in order.
 func (t *transfer) each(ctx context.Context, id format.ID, earlier pair,
 	visit func(*tree.Node, earlierNode) error) error {
-	was := newCursor(ctx, t.loadEarlier, earlier.from)
-	defer was.close()
-	is := was
-	if earlier.to != earlier.from {
-		is = newCursor(ctx, t.loadCopy, earlier.to)
-		defer is.close()
+	if earlier.from.IsZero() || earlier.to.IsZero() {
+		return tree.Walk(ctx, t.load, id, func(n *tree.Node) error { return visit(n, earlierNode{}) })
 	}
+	nodes := func(load tree.Load, id format.ID) iter.Seq2[*tree.Node, error] {
+		return walked(func(visit func(*tree.Node) error) error { return tree.Walk(ctx, load, id, visit) })
+	}
+	var to iter.Seq2[*tree.Node, error]
+	if earlier.to != earlier.from {
+		to = nodes(t.loadCopy, earlier.to)
+	}
+	l := newLockstep(nodes(t.loadEarlier, earlier.from), to)
+	defer l.close()
 	return tree.Walk(ctx, t.load, id, func(n *tree.Node) error {
-		a, err := was.seek(n.Name)
-		if err != nil {
-			return err
+		for !l.end && (l.was == nil || l.was.Name < n.Name) {
+			if err := l.next(); err != nil {
+				return err
+			}
 		}
-		b, err := is.seek(n.Name)
-		if err != nil {
-			return err
-		}
-		if a == nil || b == nil || a.Type != b.Type || a.Size != b.Size || a.ModTime != b.ModTime {
+		a, b := l.was, l.is
+		if l.end || a.Name != n.Name || b.Name != n.Name || a.Type != b.Type || a.Size != b.Size || a.ModTime != b.ModTime {
 			return visit(n, earlierNode{})
 		}
 		return visit(n, earlierNode{a, b})
@@ -126,8 +128,11 @@ func (t *transfer) each(ctx context.Context, id format.ID, earlier pair,
 // offset; zero if unknown. Files that grow or are written in place keep most of their chunks there.
 func (t *transfer) eachChunk(ctx context.Context, n *tree.Node, e earlierNode,
 	visit func(tree.Chunk, format.ID) error) error {
-	a := newAligned(ctx, t, e)
-	defer a.close()
+	l := &lockstep[tree.Chunk]{end: true}
+	if e.from != nil && e.from.Type == tree.File {
+		l = newLockstep(chunksOf(ctx, t.loadEarlier, &e.from.Content), chunksOf(ctx, t.loadCopy, &e.to.Content))
+		defer l.close()
+	}
 	at := uint64(0)
 	for chunk, err := range chunksOf(ctx, t.load, &n.Content) {
 		if err != nil {
@@ -135,7 +140,7 @@ func (t *transfer) eachChunk(ctx context.Context, n *tree.Node, e earlierNode,
 		}
 		known := format.ID{}
 		if !chunk.IsHole() {
-			if known, err = a.copyOf(chunk, at); err != nil {
+			if known, err = copyOf(l, chunk, at); err != nil {
 				return err
 			}
 		}
@@ -147,45 +152,17 @@ func (t *transfer) eachChunk(ctx context.Context, n *tree.Node, e earlierNode,
 	return nil
 }
 
-// aligned iterates over the chunks of an earlier file and of its copy in parallel.
-type aligned struct {
-	from, to         func() (tree.Chunk, error, bool)
-	stopFrom, stopTo func()
-	at               uint64 // offset of the chunks
-	was, is          tree.Chunk
-	end              bool
-}
-
-func newAligned(ctx context.Context, t *transfer, e earlierNode) *aligned {
-	if e.from == nil || e.from.Type != tree.File {
-		return nil
-	}
-	a := &aligned{}
-	a.from, a.stopFrom = iter.Pull2(chunksOf(ctx, t.loadEarlier, &e.from.Content))
-	a.to, a.stopTo = iter.Pull2(chunksOf(ctx, t.loadCopy, &e.to.Content))
-	return a
-}
-
-func (a *aligned) close() {
-	if a != nil {
-		a.stopFrom()
-		a.stopTo()
-	}
-}
-
-func (a *aligned) copyOf(c tree.Chunk, at uint64) (format.ID, error) {
-	for a != nil && !a.end && a.at+a.was.Len <= at {
-		a.at += a.was.Len
-		was, err, more := a.from()
-		is, errTo, moreTo := a.to()
-		if err != nil || errTo != nil {
-			return format.ID{}, fmt.Errorf("%w: %w", errReference, cmp.Or(err, errTo))
+// copyOf returns the ID of a chunk at an offset in the copy, if the earlier file had it there.
+func copyOf(l *lockstep[tree.Chunk], c tree.Chunk, at uint64) (id format.ID, err error) {
+	for !l.end && l.at+l.was.Len <= at {
+		l.at += l.was.Len
+		if err := l.next(); err != nil {
+			return id, err
 		}
-		a.was, a.is = was, is
-		a.end = !more || !moreTo || was.Len != is.Len || was.Len == 0
+		l.end = l.end || l.was.Len != l.is.Len || l.was.Len == 0
 	}
-	if a == nil || a.end || a.at != at || a.was != c {
-		return format.ID{}, nil
+	if !l.end && l.at == at && l.was == c {
+		id = l.is.ID
 	}
-	return a.is.ID, nil
+	return id, nil
 }
