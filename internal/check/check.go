@@ -112,7 +112,8 @@ type checker struct {
 	listed    []repo.Listed // all snapshots
 	snapshots []repo.Listed // those that are followed
 	packs     packSet
-	proven    *provenPacks       // nil: no record is kept
+	proven    *proofs.Record     // nil: no record is kept
+	saved     time.Time          // when it was written last
 	marked    map[format.ID]bool // packs that a mark says are missing or damaged
 	doomed    map[format.ID]bool // packs that a prune is about to remove
 	whole     map[format.ID]bool // packs that seemed damaged in an earlier pass, and are not; nil: none

@@ -36,7 +36,7 @@ type findings struct {
 	quiet   []*Problem         // of these, and of missing packs
 	relied  map[format.ID]bool // marked packs in which a needed blob counts
 	intact  []format.ID        // marked packs that were read back intact
-	packs   map[format.ID]*lostPack
+	packs   map[format.ID]*Problem
 	frames  map[treecache.Key]*Problem // frames that cannot be opened
 	blobs   map[format.ID]*Problem     // blobs that are in no pack, or have wrong content
 }
@@ -46,17 +46,11 @@ type problemKey struct {
 	id   format.ID
 }
 
-// lostPack is a pack that is missing or too short: frames that end beyond intact are lost.
-type lostPack struct {
-	problem *Problem
-	intact  uint64
-}
-
 // newFindings returns empty findings that count on l.
 func newFindings(l *report.Ledger) *findings {
 	return &findings{
 		l: l, seed: maphash.MakeSeed(), known: make(map[problemKey]*Problem),
-		packs: make(map[format.ID]*lostPack), frames: make(map[treecache.Key]*Problem),
+		packs: make(map[format.ID]*Problem), frames: make(map[treecache.Key]*Problem),
 		blobs: make(map[format.ID]*Problem), relied: make(map[format.ID]bool),
 	}
 }
@@ -175,7 +169,7 @@ func (b *findings) LosePack(id format.ID, intact uint64, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p := b.addLocked(Pack, id, "pack "+id.String(), err); p != nil {
-		b.packs[id] = &lostPack{p, intact}
+		b.packs[id], p.intact = p, intact
 	}
 }
 
@@ -186,7 +180,7 @@ func (b *findings) MissPack(id format.ID, err error) {
 	defer b.mu.Unlock()
 	if _, ok := b.packs[id]; !ok {
 		p := &Problem{Kind: Pack, Object: "pack " + id.String(), Err: err, id: id, silent: true, missing: true}
-		b.packs[id], b.quiet = &lostPack{problem: p}, append(b.quiet, p)
+		b.packs[id], b.quiet = p, append(b.quiet, p)
 	}
 }
 
@@ -311,7 +305,7 @@ func (b *findings) Why(id format.ID, at blobindex.Found) *Problem {
 		return nil
 	}
 	if p, ok := b.packs[at.Pack.ID]; ok && uint64(at.Offset)+uint64(at.Sealed) > p.intact {
-		return p.problem
+		return p
 	}
 	return b.frames[treecache.Key{Pack: at.Pack.ID, Offset: at.Offset}]
 }

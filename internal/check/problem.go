@@ -49,6 +49,7 @@ type Problem struct {
 	silent  bool                // recorded, but part of the result only if a snapshot needs it
 	missing bool                // a pack that is not there
 	part    bool                // only named frames or blobs of the pack are damaged
+	intact  uint64              // of a pack that is missing or cut off: its first bytes, beyond which frames are lost
 	extra   uint64              // further damage to the same object
 	seen    map[uint64]struct{} // hashes of the paths
 }

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"sync"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/proofs"
@@ -9,13 +8,6 @@ import (
 
 // saveEvery is how often the record is written while data is read. A killed check loses what it proved since.
 const saveEvery = time.Minute
-
-// provenPacks is the record of a running check. A nil one records nothing.
-type provenPacks struct {
-	mu     sync.Mutex // also guards the proofs of all packs
-	record *proofs.Record
-	saved  time.Time
-}
 
 // loadProven reads the record of earlier checks and takes the next number. Packs that are not in the record get that
 // number.
@@ -35,46 +27,46 @@ func (c *checker) loadProven() {
 			f.proven, f.turn = e.At, e.Turn
 		}
 	}
-	c.proven = &provenPacks{record: record, saved: time.Now()}
+	c.proven, c.saved = record, time.Now()
 }
 
-// note records the outcome of reading a pack.
-func (p *provenPacks) note(c *checker, f *packFile, whole bool) {
-	if p == nil {
+// noteProof records the outcome of reading a pack.
+func (c *checker) noteProof(f *packFile, whole bool) {
+	if c.proven == nil {
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	f.proven, f.turn = 0, p.record.Turn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f.proven, f.turn = 0, c.proven.Turn
 	if whole {
 		f.proven = uint32(time.Now().Unix())
 	}
-	if time.Since(p.saved) > saveEvery {
-		p.write(c)
+	if time.Since(c.saved) > saveEvery {
+		c.writeProofs()
 	}
 }
 
-// save writes the record, also when the check failed.
-func (p *provenPacks) save(c *checker) {
-	if p == nil {
+// saveProofs writes the record, also when the check failed.
+func (c *checker) saveProofs() {
+	if c.proven == nil {
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.write(c)
-	c.found.Count(func(r *Result) { r.Proven = p.record.Summary })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.writeProofs()
+	c.found.Count(func(r *Result) { r.Proven = c.proven.Summary })
 }
 
-func (p *provenPacks) write(c *checker) {
-	p.saved = time.Now()
-	p.record.Entries = p.record.Entries[:0]
+func (c *checker) writeProofs() {
+	c.saved = time.Now()
+	c.proven.Entries = c.proven.Entries[:0]
 	for i := range c.packs {
 		f := &c.packs[i]
-		p.record.Entries = append(p.record.Entries, proofs.Entry{ID: f.id, At: f.proven, Turn: f.turn})
+		c.proven.Entries = append(c.proven.Entries, proofs.Entry{ID: f.id, At: f.proven, Turn: f.turn})
 	}
-	p.record.Checked = p.saved
-	p.record.Sum()
-	if err := p.record.Write(c.opt.Proofs); err != nil {
+	c.proven.Checked = c.saved
+	c.proven.Sum()
+	if err := c.proven.Write(c.opt.Proofs); err != nil {
 		c.found.Note("what was proven is not recorded: %v", err)
 	}
 }

@@ -54,7 +54,7 @@ func (c *checker) judgeGone(ctx context.Context) error {
 			removed++
 			continue
 		}
-		c.proven.note(c, f, false)
+		c.noteProof(f, false)
 		c.found.LosePack(f.id, 0, errGone)
 	}
 	if removed > 0 {

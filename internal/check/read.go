@@ -37,7 +37,7 @@ func (c *checker) readData(ctx context.Context) error {
 	if c.opt.ReadData {
 		c.loadProven()
 	}
-	defer func() { c.proven.save(c) }()
+	defer c.saveProofs()
 	c.choose()
 	packs, bytes := uint64(0), uint64(0)
 	for i := range c.packs {
@@ -127,7 +127,7 @@ func (r *packReader) read(ctx context.Context, f *packFile, t *pack.Table) error
 	if err != nil {
 		p.lose(func() { r.c.found.Add(Pack, f.id, "pack "+f.id.String(), err) })
 	}
-	r.c.proven.note(r.c, f, !p.damaged)
+	r.c.noteProof(f, !p.damaged)
 	for _, record := range p.losses {
 		record()
 	}
