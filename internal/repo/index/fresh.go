@@ -2,7 +2,6 @@ package index
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -39,12 +38,7 @@ func (x *Index) Fresh(ctx context.Context, id format.ID) (at Found, err error) {
 
 // lookupLocked is a search in the cache, and then in the fresh index if there is one.
 func (x *Index) lookupLocked(ctx context.Context, ids []format.ID, out []Found, but format.ID) (all bool, err error) {
-	err = x.cache.Lookup(ids, out)
-	for errors.Is(err, ErrLost) {
-		if err = x.refillLocked(ctx); err == nil {
-			err = x.cache.Lookup(ids, out)
-		}
-	}
+	err = retry(func() error { return x.cache.Lookup(ids, out) }, func() error { return x.refillLocked(ctx) })
 	other := x.fresh.ready.Load()
 	if err != nil || foundAll(out, but) || other == nil {
 		return err == nil && foundAll(out, but), err

@@ -112,25 +112,18 @@ func (x *Index) Packs(yield func(PackInfo) error) error {
 
 // Sync updates the cache from the segments on the target. Segments that are damaged, or are gone without a successor,
 // are rebuilt from the packs.
-func (x *Index) Sync(ctx context.Context) error { return x.sync(ctx, mayDrop) }
-
-func (x *Index) syncMarked(ctx context.Context, marked map[format.ID]bool, dry bool) error {
-	x.syncMu.Lock()
-	defer x.syncMu.Unlock()
-	x.doubted = marked
-	mode := mayDrop
-	if dry {
-		mode |= localOnly
-	}
-	return x.syncLocked(ctx, mode)
-}
+func (x *Index) Sync(ctx context.Context) error { return x.sync(ctx, mayDrop, nil) }
 
 // SyncLocal is Sync without writing to the target.
-func (x *Index) SyncLocal(ctx context.Context) error { return x.sync(ctx, mayDrop|localOnly) }
+func (x *Index) SyncLocal(ctx context.Context) error { return x.sync(ctx, mayDrop|localOnly, nil) }
 
-func (x *Index) sync(ctx context.Context, mode syncMode) error {
+// sync synchronises. marked are segments that marks name as damaged; nil: those of the last time.
+func (x *Index) sync(ctx context.Context, mode syncMode, marked map[format.ID]bool) error {
 	x.syncMu.Lock()
 	defer x.syncMu.Unlock()
+	if marked != nil {
+		x.doubted = marked
+	}
 	return x.syncLocked(ctx, mode)
 }
 
@@ -144,13 +137,7 @@ func (x *Index) ready(ctx context.Context) error {
 	return x.syncLocked(ctx, mayDrop)
 }
 
-// refill merges the segments again that the cache has lost.
-func (x *Index) refill(ctx context.Context) error {
-	x.syncMu.Lock()
-	defer x.syncMu.Unlock()
-	return x.refillLocked(ctx)
-}
-
+// refillLocked merges the segments again that the cache has lost.
 func (x *Index) refillLocked(ctx context.Context) error {
 	if !x.cache.Lost() {
 		return nil

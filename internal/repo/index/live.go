@@ -34,7 +34,11 @@ func (x *Index) Writer(ctx context.Context, dry bool) (l Live, end func()) {
 // Sync updates the index for a writer that has read the marks. It reads segments again that they name as damaged. With
 // adopt it also puts packs into the index that a killed session has left. In a dry run it writes nothing to the target.
 func (l Live) Sync(ctx context.Context, marked map[format.ID]bool, adopt bool) error {
-	err := l.syncMarked(ctx, marked, l.added != nil)
+	mode := mayDrop
+	if l.added != nil {
+		mode |= localOnly
+	}
+	err := l.sync(ctx, mode, marked)
 	if err == nil && adopt {
 		err = l.adopt(ctx)
 	}
@@ -43,11 +47,11 @@ func (l Live) Sync(ctx context.Context, marked map[format.ID]bool, adopt bool) e
 
 // Lookup fills out, which must be as long as ids.
 func (l Live) Lookup(ids []format.ID, out []Found) error {
-	err := l.retry(func() error { return l.cache.Lookup(ids, out) })
+	err := retry(func() error { return l.cache.Lookup(ids, out) }, l.refill)
 	if err != nil || l.added == nil {
 		return err
 	}
-	return l.forgetting(func() error { _, err := lookupRest(l.added.Lookup, ids, out, format.ID{}); return err })
+	return retry(func() error { _, err := lookupRest(l.added.Lookup, ids, out, format.ID{}); return err }, l.forget)
 }
 
 // lookupOne looks up one blob.
@@ -62,35 +66,38 @@ func (l Live) lookupOne(id format.ID) (Found, error) {
 // Merge adds the content of a segment.
 func (l Live) Merge(id format.ID, seg *index.Segment) error {
 	if l.added != nil {
-		return l.forgetting(func() error { return l.added.Merge(id, seg) })
+		return retry(func() error { return l.added.Merge(id, seg) }, l.forget)
 	}
-	err := l.retry(func() error { return l.cache.Merge(id, seg) })
+	err := retry(func() error { return l.cache.Merge(id, seg) }, l.refill)
 	l.noteFull()
 	return err
 }
 
-// retry repeats a query. A loss removes a run or a folder from use, so their number is bounded.
-func (l Live) retry(query func() error) error {
+// retry repeats a query that found a part of a cache lost, after mend. A loss removes a run or a folder from use, so
+// their number is bounded.
+func retry(query, mend func() error) error {
 	for {
 		err := query()
 		if !errors.Is(err, ErrLost) {
 			return err
 		}
-		if err := l.refill(l.ctx); err != nil {
+		if err := mend(); err != nil {
 			return err
 		}
 	}
 }
 
-// forgetting repeats a query of a dry run. What a damaged part held is forgotten.
-func (l Live) forgetting(query func() error) error {
-	for {
-		err := query()
-		if !errors.Is(err, ErrLost) {
-			return err
-		}
-		l.added.Restored(l.added.Losses())
-	}
+// refill merges the segments again that the cache has lost.
+func (l Live) refill() error {
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
+	return l.refillLocked(l.ctx)
+}
+
+// forget forgets what a damaged part of the cache of a dry run held.
+func (l Live) forget() error {
+	l.added.Restored(l.added.Losses())
+	return nil
 }
 
 // noteFull notes once that blobs are left out.
