@@ -138,6 +138,15 @@ func (t *Plain) ReadAt(p []byte, off int64) (done int, err error) {
 	return done, err
 }
 
+// ReadCached is ReadAt for what mostly is in the page cache. While the gate limits I/O, pages that are there are read
+// without it: they cause no I/O.
+func (t *Plain) ReadCached(p []byte, off int64) (int, error) {
+	if t.io.Pass.Bound() > 0 && readCached(t.f, p, off) {
+		return len(p), nil
+	}
+	return t.ReadAt(p, off)
+}
+
 // WriteAt writes all of p.
 func (t *Plain) WriteAt(p []byte, off int64) (done int, err error) {
 	for done < len(p) && err == nil {
@@ -166,8 +175,7 @@ func (t *Plain) Reading(read func() error) error {
 	return err
 }
 
-// Raw reads the file without the gate: within an operation that it has admitted already, since a nested operation could
-// wait for itself, and what mostly is in the page cache.
+// Raw reads the file within an operation that the gate has admitted already; a nested operation could wait for itself.
 func (t *Plain) Raw() io.ReaderAt { return t.f }
 
 // Close releases the file.

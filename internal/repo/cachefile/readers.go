@@ -26,8 +26,8 @@ type ReadPool[T any] struct {
 	changes  uint64 // changes begun or ended
 }
 
-// NewReadPool makes the pool of a file that was just opened. prepare runs once for each transaction. A file has one pool
-// at most.
+// NewReadPool makes the pool of a file that was just opened. prepare runs once for each transaction. A file has one
+// pool at most.
 func NewReadPool[T any](f *File, prepare func(*bolt.Tx) T) *ReadPool[T] {
 	p := &ReadPool[T]{file: f, prepare: prepare}
 	f.pool = p

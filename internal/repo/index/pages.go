@@ -89,7 +89,7 @@ func (w *pageWriter) flush() error {
 
 // pages reads what a pageWriter has written.
 type pages struct {
-	from io.ReaderAt
+	read func(p []byte, off int64) (int, error)
 	base int64 // offset of page 0
 	seed uint32
 }
@@ -107,7 +107,7 @@ func (p *pages) load(q *page, n uint32) error {
 		return nil
 	}
 	q.loaded = false
-	if read, err := p.from.ReadAt(q.bytes[:], p.base+int64(n)*pageSize); read < pageSize {
+	if read, err := p.read(q.bytes[:], p.base+int64(n)*pageSize); read < pageSize {
 		return fmt.Errorf("read page %d: %w", n, err)
 	}
 	if binary.LittleEndian.Uint32(q.bytes[:]) != pageSum(p.seed, q.bytes[:]) || q.number() != n {

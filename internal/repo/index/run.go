@@ -48,7 +48,7 @@ func (h *head) sections() (s sections) {
 }
 
 // run is an open run: an immutable file with sorted blobs, their packs, a filter, and the index segments from which
-// they come. It is safe for concurrent use. It is read without the gate, as most of it is in the page cache.
+// they come. It is safe for concurrent use.
 type run struct {
 	head
 	sections
@@ -94,7 +94,7 @@ func (c *Cache) openRun(path string) (*run, error) {
 
 // newRun returns the run in a file of folder dir.
 func newRun(f *cachefile.Plain, dir string, repo [16]byte) (_ *run, err error) {
-	r := &run{file: f, dir: dir, pages: pages{from: f.Raw()}, merged: make(map[format.ID]int64)}
+	r := &run{file: f, dir: dir, pages: pages{read: f.ReadCached}, merged: make(map[format.ID]int64)}
 	defer func() {
 		if err != nil {
 			_ = f.Close()

@@ -202,7 +202,7 @@ func (x *Temporary) writeList() error {
 	if err != nil {
 		return err
 	}
-	x.list = pages{from: x.file, base: (x.runs.End() + pageSize - 1) / pageSize * pageSize}
+	x.list = pages{read: x.file.ReadAt, base: (x.runs.End() + pageSize - 1) / pageSize * pageSize}
 	w := newPageWriter(x.file, x.list.base, 0, 0)
 	x.records = section{size: recordSize}
 	entry := make([]byte, 0, recordSize)

@@ -110,7 +110,7 @@ func TestPruneWhereTheCacheHasSpaceForOneIndex(t *testing.T) {
 	testkit.Slow(t)
 	t.Parallel()
 	base := kit.NewPruned(t, mem.New())
-	for i := range uint64(800) {
+	for i := range uint64(1200) {
 		require.NoError(t, os.WriteFile(filepath.Join(base.Src, fmt.Sprint(i)), testkit.Noise(i, 1200), 0o644))
 	}
 	old := base.Snapshot(1)
