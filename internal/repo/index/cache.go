@@ -220,12 +220,10 @@ func (c *Cache) search(ids []format.ID, out []Found) error {
 	q.order = q.order[:0]
 	for i := range ids {
 		if out[i] = c.memory.lookup(&ids[i]); out[i].Pack == nil {
-			q.order = append(q.order, uint32(i))
+			q.want(&ids[i], i)
 		}
 	}
-	if len(q.order) > 1 { // neighbours share pages
-		slices.SortFunc(q.order, func(a, b uint32) int { return ids[a].Compare(ids[b]) })
-	}
+	q.sort()
 	for _, r := range slices.Backward(c.runs) {
 		if len(q.order) == 0 {
 			return nil

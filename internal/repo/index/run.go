@@ -1,9 +1,11 @@
 package index
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -162,12 +164,28 @@ func (r *run) keepFilter(keep bool) {
 
 // lookup holds the buffers of a lookup, which the next one reuses.
 type lookup struct {
-	order        []uint32 // indexes of what is not found yet
+	order        []wanted // what is not found yet
 	blobs, packs page
 }
 
-// search looks up those IDs whose indexes are in q.order, which follows ascending IDs. It leaves the indexes of the
-// others there.
+// wanted is the index of an ID and its first bytes: sorting does not touch the IDs.
+type wanted struct {
+	prefix uint64
+	at     uint32
+}
+
+// want adds an ID.
+func (q *lookup) want(id *format.ID, at int) {
+	q.order = append(q.order, wanted{prefixOf(id[:]), uint32(at)})
+}
+
+// sort orders what is wanted: neighbours share pages.
+func (q *lookup) sort() {
+	slices.SortFunc(q.order, func(a, b wanted) int { return cmp.Compare(a.prefix, b.prefix) })
+	q.blobs.loaded = false
+}
+
+// search looks up those IDs that q.order wants, and leaves there those that it does not find.
 func (r *run) search(q *lookup, ids []format.ID, out []Found) error {
 	if r.Blobs == 0 {
 		return nil
@@ -178,13 +196,14 @@ func (r *run) search(q *lookup, ids []format.ID, out []Found) error {
 	}
 	left := q.order[:0]
 	q.blobs.loaded, q.packs.loaded = false, false
-	for _, i := range q.order {
+	for _, w := range q.order {
+		i := w.at
 		at, err := []byte(nil), error(nil)
 		if filter.mayContain(&ids[i]) {
 			at, err = r.locate(q, &ids[i])
 		}
 		if err == nil && at == nil {
-			left = append(left, i)
+			left = append(left, w)
 			continue
 		}
 		if err == nil {

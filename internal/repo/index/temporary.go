@@ -202,7 +202,7 @@ func (x *Temporary) writeList() error {
 	if err != nil {
 		return err
 	}
-	x.list = pages{read: x.file.ReadAt, base: (x.runs.End() + pageSize - 1) / pageSize * pageSize}
+	x.list = pages{private: true, read: x.file.ReadAt, base: (x.runs.End() + pageSize - 1) / pageSize * pageSize}
 	w := newPageWriter(x.file, x.list.base, 0, 0)
 	x.records = section{size: recordSize}
 	entry := make([]byte, 0, recordSize)
@@ -254,12 +254,13 @@ func (x *Temporary) lookup(ids []format.ID, out []Place) error {
 	}
 	q := x.scratch.Get().(*lookup)
 	defer x.scratch.Put(q)
-	q.blobs.loaded, q.order = false, q.order[:0]
+	q.order = q.order[:0]
 	for i := range ids {
-		q.order = append(q.order, uint32(i))
+		q.want(&ids[i], i)
 	}
-	slices.SortFunc(q.order, func(a, b uint32) int { return ids[a].Compare(ids[b]) }) // neighbours share pages
-	for _, i := range q.order {
+	q.sort()
+	for _, w := range q.order {
+		i := w.at
 		at, err := x.list.find(&q.blobs, &x.records, x.prefixes, &ids[i])
 		if err != nil {
 			return fmt.Errorf("read blob index: %w", err)
