@@ -70,7 +70,7 @@ type chosen struct {
 func Run(ctx context.Context, r *repo.Repository, opt Options, l *report.Ledger) (res *Result, err error) {
 	l.Phase(report.Planning)
 	res = &Result{}
-	sample, err := choose(ctx, r, &opt)
+	sample, err := choose(ctx, r, &opt, false)
 	if err != nil {
 		return res, err
 	}
@@ -103,10 +103,14 @@ func Run(ctx context.Context, r *repo.Repository, opt Options, l *report.Ledger)
 	return res, nil
 }
 
-// choose takes files by chance: each has the same chance, whatever folder it is in.
-func choose(ctx context.Context, r *repo.Repository, opt *Options) (sample []chosen, err error) {
+// choose takes files by chance: each has the same chance, whatever folder it is in. few takes those for One, among the
+// first ones.
+func choose(ctx context.Context, r *repo.Repository, opt *Options, few bool) (sample []chosen, err error) {
 	rng := rand.New(rand.NewPCG(opt.Seed, 0))
-	limit, seen := min(opt.Files, MaxFiles), uint64(0)
+	limit, seen, what := min(opt.Files, MaxFiles), uint64(0), "files"
+	if few {
+		limit, what = oneSample, "a file"
+	}
 	take := func(c chosen) {
 		if limit == 0 { // a share
 			if rng.Float64()*100 < opt.Percent && len(sample) < MaxFiles {
@@ -122,12 +126,17 @@ func choose(ctx context.Context, r *repo.Repository, opt *Options) (sample []cho
 	}
 	for i, s := range opt.Snapshots {
 		if err := walk(ctx, r, s.Snapshot.Tree, "/", func(at string, n *tree.Node) error {
+			if few && (n.Size == 0 || n.Size > oneSize) {
+				return nil
+			}
 			kept := *n
 			kept.Content, kept.Xattrs = tree.Content{}, nil
-			take(chosen{i, at, kept})
+			if take(chosen{i, at, kept}); few && seen == oneVisited {
+				return errEnough
+			}
 			return nil
-		}); err != nil {
-			return nil, fmt.Errorf("choose files of snapshot %s: %w", s.ID.Short(), err)
+		}); err != nil && !errors.Is(err, errEnough) {
+			return nil, fmt.Errorf("choose %s of snapshot %s: %w", what, s.ID.Short(), err)
 		}
 	}
 	rng.Shuffle(len(sample), func(a, b int) { sample[a], sample[b] = sample[b], sample[a] })

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
-	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
 // The sample from which One takes its file. The bounds keep it quick for any snapshot.
@@ -29,7 +27,7 @@ var errEnough = errors.New("enough files")
 func One(ctx context.Context, r *repo.Repository, opt Options, l *report.Ledger) (res *Result, path string, err error) {
 	l.Phase(report.Planning)
 	res = &Result{}
-	sample, err := few(ctx, r, &opt)
+	sample, err := choose(ctx, r, &opt, true)
 	if err != nil || len(sample) == 0 {
 		return res, "", err
 	}
@@ -49,31 +47,4 @@ func One(ctx context.Context, r *repo.Repository, opt Options, l *report.Ledger)
 		}
 	}
 	return res, path, nil
-}
-
-// few chooses files by chance among the first ones of a snapshot.
-func few(ctx context.Context, r *repo.Repository, opt *Options) (sample []chosen, err error) {
-	rng := rand.New(rand.NewPCG(opt.Seed, 0))
-	seen := uint64(0)
-	err = walk(ctx, r, opt.Snapshots[0].Snapshot.Tree, "/", func(at string, n *tree.Node) error {
-		if n.Size == 0 || n.Size > oneSize {
-			return nil
-		}
-		kept := *n
-		kept.Content, kept.Xattrs = tree.Content{}, nil
-		if seen++; len(sample) < oneSample {
-			sample = append(sample, chosen{0, at, kept})
-		} else if k := rng.Uint64N(seen); k < oneSample {
-			sample[k] = chosen{0, at, kept}
-		}
-		if seen == oneVisited {
-			return errEnough
-		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, errEnough) {
-		return nil, fmt.Errorf("choose a file of snapshot %s: %w", opt.Snapshots[0].ID.Short(), err)
-	}
-	rng.Shuffle(len(sample), func(a, b int) { sample[a], sample[b] = sample[b], sample[a] })
-	return sample, nil
 }
