@@ -169,7 +169,8 @@ func (p *pipeline) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	p.compare = compare.New(ctx, compare.Config{
 		Options: p.src.Comparing, AccessTime: p.src.Reading.AccessTime, Digest: p.src.digest(), Parent: p.parent,
-		Cache: p.deps.cache, Session: p.deps.session, Load: p.deps.load, Ledger: p.deps.ledger, Forced: p.deps.differing.in,
+		Stores: compare.Stores{Cache: p.deps.cache, Session: p.deps.session, Load: p.deps.load},
+		Ledger: p.deps.ledger, Forced: p.deps.differing.in,
 	})
 	readers, rctx := errgroup.WithContext(ctx)
 	p.readers.start = func() { readers.Go(func() error { return p.reader(rctx) }) }

@@ -22,17 +22,22 @@ import (
 )
 
 type forgetFlags struct {
-	filter  repo.Filter
+	filter repo.Filter
+	keepFlags
+	dryRun bool
+	prune  bool
+	undo   bool
+	after  pruneFlags
+}
+
+// keepFlags are the options that decide what stays.
+type keepFlags struct {
 	policy  forget.Policy
 	words   string // the policy in words; "" for none
 	thin    bool   // it applies also to snapshots that it spares otherwise
 	force   bool   // it applies also after a backup that is incomplete
 	groupBy string
 	stored  bool
-	dryRun  bool
-	prune   bool
-	undo    bool
-	after   pruneFlags
 }
 
 func (f *forgetFlags) register(flags *pflag.FlagSet) {

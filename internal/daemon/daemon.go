@@ -93,25 +93,41 @@ type Machine interface {
 	Mounted(by, name string) (path string, ok bool)
 }
 
-// Config is what a service consists of, and all that it calls outside of itself.
+// Config is what a service consists of.
 type Config struct {
+	Places
+	World
+	Supervisor
+	Facts
+	Host string // name of this machine in snapshots
+	Once bool   // run what is due, then end
+}
+
+// Places are the files and folders of a service.
+type Places struct {
 	OptionFile string
 	StateDir   string // where the service remembers what was run
 	RuntimeDir string // of the control socket; "": without one
-	Host       string // name of this machine in snapshots
-	Once       bool   // run what is due, then end
+}
 
+// World is everything outside the service that it calls: tests have one of their own.
+type World struct {
 	Clock   Clock
 	Machine Machine
 	Sink    record.Sink
 	Start   func(s Step, progress func(*event.Status)) (Process, error) // starts a step
 	Reload  <-chan os.Signal                                            // asks to read the option file again
+}
 
-	// Notify reports the state of the service to systemd; nil: there is none. It wants a ping at least every Watchdog; 0:
-	// none.
+// Supervisor is systemd. Notify reports the state of the service to it; nil: there is none. It wants a ping at least
+// every Watchdog; 0: none.
+type Supervisor struct {
 	Notify   func(state string)
 	Watchdog time.Duration
+}
 
+// Facts are what a service asks about its jobs.
+type Facts struct {
 	// Load returns the valid jobs of the option file, and the others; the error concerns all jobs.
 	Load   func() ([]*job.Job, []job.Invalid, error)
 	Remote func(j *job.Job) bool          // the repository is on another machine

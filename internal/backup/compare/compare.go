@@ -48,12 +48,16 @@ type Config struct {
 	Digest     Digest // OptionsDigest of this run
 	Parent     Parent
 	Ledger     *report.Ledger
-	// What earlier backups stored is looked up in these.
+	Stores
+	// Forced returns the names in a directory that are read whatever their times are; nil: none.
+	Forced func(d *scan.Directory) []string
+}
+
+// Stores are where a Comparer looks up what earlier backups stored.
+type Stores struct {
 	Cache   *Cache
 	Session *repo.Session
 	Load    tree.Load
-	// Forced returns the names in a directory that are read whatever their times are; nil: none.
-	Forced func(d *scan.Directory) []string
 }
 
 // Comparer compares directories. It is safe for concurrent use, each directory by one goroutine at a time.
