@@ -156,8 +156,9 @@ func (p *Place) OpenGates(client *iopolicy.Client) *throttle.Manager {
 	}
 	io := p.spec.IO()
 	return throttle.Open(throttle.Config{
-		Client: client, Settings: io.Settings, Medium: io.Medium, Runtime: runtime, State: state, Blame: io.Blame,
-		Idle: foreign.Idle(), Devices: p.cfg.Devices,
+		Client: client, Settings: io.Settings, Medium: io.Medium, Blame: io.Blame,
+		Folders: throttle.Folders{Runtime: runtime, State: state},
+		Idle:    foreign.Idle(), Devices: p.cfg.Devices,
 	}, paths...)
 }
 

@@ -21,13 +21,18 @@ import (
 type Config struct {
 	Client   *iopolicy.Client
 	Settings iopolicy.Settings
-	Medium   device.Medium  // --medium; Unknown: detect
-	Runtime  string         // directory of state shared between processes; "": nothing is shared
-	State    string         // directory of mediaFile; "": classifications are not saved
-	Proc     string         // the proc file system; "": /proc
-	Blame    bool           // attribute I/O to processes from the start, not only after foreign I/O was seen
-	Idle     func() bool    // the user is away; nil: not known
-	Devices  *device.Finder // cache of devices; nil: a new one
+	Medium   device.Medium // --medium; Unknown: detect
+	Folders
+	Blame   bool           // attribute I/O to processes from the start, not only after foreign I/O was seen
+	Idle    func() bool    // the user is away; nil: not known
+	Devices *device.Finder // cache of devices; nil: a new one
+}
+
+// Folders are where a run finds and keeps what concerns several.
+type Folders struct {
+	Runtime string // of state shared between processes; "": nothing is shared
+	State   string // of mediaFile; "": classifications are not saved
+	Proc    string // the proc file system; "": /proc
 }
 
 // Manager holds the gates. It is safe for concurrent use.

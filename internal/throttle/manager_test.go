@@ -79,7 +79,7 @@ func TestMemoryHasNoGate(t *testing.T) {
 
 func TestAServerHasAGateOfItsOwn(t *testing.T) {
 	dir, runtime := onDisk(t), runtimeDir(t)
-	m := newManager(t, Config{Medium: device.SSD, Runtime: runtime}, dir)
+	m := newManager(t, Config{Medium: device.SSD, Folders: Folders{Runtime: runtime}}, dir)
 	pass := m.Remote("NAS.lan")
 	require.NotNil(t, pass)
 	require.Same(t, pass.Gate(), m.Remote("nas.LAN").Gate(), "names of machines are in any case")
@@ -99,7 +99,7 @@ func TestAServerHasAGateOfItsOwn(t *testing.T) {
 	require.Zero(t, m.elsewhere(m.all()[0]), "none of it is taken off what the kernel counts at disks")
 	require.False(t, m.all()[0].exact, "a server makes no operation at a disk dearer")
 
-	other := newManager(t, Config{Client: iopolicy.NewClient(iopolicy.Throttle), Runtime: runtime})
+	other := newManager(t, Config{Client: iopolicy.NewClient(iopolicy.Throttle), Folders: Folders{Runtime: runtime}})
 	other.Remote("nas.lan")
 	require.Len(t, m.all()[1].cooperating(), 1, "two runs at one server know of each other")
 }
@@ -151,8 +151,8 @@ func TestMediumMemoryHasNoGate(t *testing.T) {
 
 func TestPolicyIsPublished(t *testing.T) {
 	dir, runtime := onDisk(t), runtimeDir(t)
-	m := newManager(t, Config{Client: iopolicy.NewClient(iopolicy.Throttle), Runtime: runtime}, dir)
-	other := newManager(t, Config{Client: iopolicy.NewClient(iopolicy.Standard), Runtime: runtime}, dir)
+	m := newManager(t, Config{Client: iopolicy.NewClient(iopolicy.Throttle), Folders: Folders{Runtime: runtime}}, dir)
+	other := newManager(t, Config{Client: iopolicy.NewClient(iopolicy.Standard), Folders: Folders{Runtime: runtime}}, dir)
 	policies := func() (all []iopolicy.Policy) {
 		for _, p := range other.all()[0].peers.Processes() {
 			all = append(all, p.Policy)
@@ -170,7 +170,7 @@ func TestPolicyIsPublished(t *testing.T) {
 func TestUnsafeRuntimeDirIsReported(t *testing.T) {
 	dir, runtime := onDisk(t), runtimeDir(t)
 	require.NoError(t, os.Chmod(runtime, 0o777))
-	m := newManager(t, Config{Runtime: runtime}, dir)
+	m := newManager(t, Config{Folders: Folders{Runtime: runtime}}, dir)
 	require.Contains(t, m.Report(iopolicy.Throttle)[0].Notes[0], "Other runs of tidemark count as strangers here: ")
 }
 
@@ -207,7 +207,8 @@ func TestAnnouncement(t *testing.T) {
 
 func TestConcurrentUse(t *testing.T) {
 	dir := onDisk(t)
-	m := newManager(t, Config{Client: iopolicy.NewClient(iopolicy.Throttle), Runtime: runtimeDir(t), Blame: true}, dir)
+	m := newManager(t, Config{Client: iopolicy.NewClient(iopolicy.Throttle),
+		Folders: Folders{Runtime: runtimeDir(t)}, Blame: true}, dir)
 	m.SetPolicy(iopolicy.Important) // no operation waits, whatever else this machine does
 	var wg sync.WaitGroup
 	for range 8 {
@@ -230,7 +231,7 @@ func TestConcurrentUse(t *testing.T) {
 
 // TestPolicyOfNewDevices: the policy changes while a device is added. The others receive the latest policy.
 func TestPolicyOfNewDevices(t *testing.T) {
-	m := newManager(t, Config{Client: iopolicy.NewClient(iopolicy.Throttle), Runtime: runtimeDir(t)})
+	m := newManager(t, Config{Client: iopolicy.NewClient(iopolicy.Throttle), Folders: Folders{Runtime: runtimeDir(t)}})
 	for i := range 200 {
 		p := []iopolicy.Policy{iopolicy.Important, iopolicy.Throttle}[i%2]
 		var both sync.WaitGroup
@@ -251,7 +252,7 @@ func TestPolicyOfNewDevices(t *testing.T) {
 
 // TestSpacingFollowsTheClassifiedMedium: a disk that wrongly claims to be rotational.
 func TestSpacingFollowsTheClassifiedMedium(t *testing.T) {
-	m := newManager(t, Config{Runtime: runtimeDir(t)})
+	m := newManager(t, Config{Folders: Folders{Runtime: runtimeDir(t)}})
 	r := m.newEntry(device.Info{Medium: device.HDD, Weak: true, Key: "veiled"}, device.HDD, false)
 	defer func() { r.watch.Close(); r.peers.Close() }()
 	now := time.Now()

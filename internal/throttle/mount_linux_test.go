@@ -51,7 +51,7 @@ func TestGateAndLedgerBesideCountersOfAMount(t *testing.T) {
 			require.NoError(t, os.Mkdir(filepath.Dir(c.file), 0o700))
 			require.NoError(t, c.add(1<<30))
 			client := iopolicy.NewClient(policy)
-			m := newManager(t, Config{Client: client, Proc: filepath.Dir(filepath.Dir(c.file))})
+			m := newManager(t, Config{Client: client, Folders: Folders{Proc: filepath.Dir(filepath.Dir(c.file))}})
 			m.mu.Lock()
 			e := m.add(device.Info{Medium: device.Remote, Key: "nas", Server: "nas", FS: "nfs4", Source: "nas:/b"},
 				device.Remote, false)
