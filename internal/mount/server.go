@@ -99,7 +99,7 @@ func (s *server) status(err error, what string) fuse.Status {
 		return fuse.OK
 	case errors.Is(err, view.ErrAbsent):
 		return fuse.ENOENT
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case view.Interrupted(err):
 		return fuse.EINTR
 	}
 	text := fmt.Sprintf("%s: %v", what, err)

@@ -12,7 +12,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
@@ -33,6 +35,12 @@ type Folder interface {
 	Entry(ctx context.Context, number uint64) (Entry, error)
 	// List calls visit for the entries from that number on, in ascending order, until visit returns false.
 	List(ctx context.Context, from uint64, visit func(Entry) bool) error
+}
+
+// Interrupted reports whether an error says only that the reader, or this program, was interrupted.
+func Interrupted(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, localfs.ErrStopped)
 }
 
 // inode makes the inode number of an object from what identifies it; never 0, which means unknown.

@@ -99,7 +99,7 @@ func (f *files) failure(name string, err error) error {
 	switch {
 	case errors.Is(err, view.ErrAbsent):
 		return fs.ErrNotExist // the library answers 404
-	case !errors.Is(err, context.Canceled):
+	case !view.Interrupted(err):
 		f.failed(name, err)
 	}
 	return fmt.Errorf("%s: %w", name, err) // not fs.ErrNotExist itself, which may be in it

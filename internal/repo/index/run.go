@@ -3,6 +3,7 @@ package index
 import (
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -103,8 +104,12 @@ func newRun(f *cachefile.Plain, dir string, repo [16]byte) (_ *run, err error) {
 		}
 	}()
 	q := &page{}
-	if err := r.load(q, 0); err != nil {
-		return nil, fmt.Errorf("%w: head of a run: %w", cachefile.ErrDamaged, err)
+	err = r.load(q, 0)
+	if errors.Is(err, cachefile.ErrDamaged) && string(q.bytes[pageHead:][:len(magic)]) != magic {
+		return nil, fmt.Errorf("%w: %w", cachefile.ErrDamaged, errForeign)
+	}
+	if err != nil {
+		return nil, lost("head of a run", err)
 	}
 	if _, err := binary.Decode(q.bytes[pageHead:], binary.BigEndian, &r.head); err != nil {
 		return nil, err
@@ -118,7 +123,7 @@ func newRun(f *cachefile.Plain, dir string, repo [16]byte) (_ *run, err error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%w: segments of a run: %w", cachefile.ErrDamaged, err)
+		return nil, lost("segments of a run", err)
 	}
 	r.firsts = sync.OnceValues(func() (firsts []uint64, err error) {
 		firsts = make([]uint64, 0, r.prefixes.count)
@@ -129,6 +134,14 @@ func newRun(f *cachefile.Plain, dir string, repo [16]byte) (_ *run, err error) {
 	})
 	r.recent = make([]atomic.Pointer[numbered], min(max(r.Packs, 1), recentMost))
 	return r, nil
+}
+
+// lost returns an error of opening a run as one that wraps cachefile.ErrDamaged.
+func lost(what string, err error) error {
+	if errors.Is(err, cachefile.ErrDamaged) {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return fmt.Errorf("%w: %s: %w", cachefile.ErrDamaged, what, err)
 }
 
 // filterOf returns the filter, which the first lookup reads; nil: it is not kept in memory.
@@ -212,7 +225,7 @@ func (r *run) search(q *lookup, ids []format.ID, out []Found) error {
 			out[i].Pack, err = r.pack(q, n)
 		}
 		if err != nil {
-			return r.damaged("look up blobs", err)
+			return &damagedRun{r, err}
 		}
 	}
 	q.order = left

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
@@ -410,4 +411,33 @@ func TestFolderIsRemovedMeanwhile(t *testing.T) {
 	m.merge(t, next, upTo(50))
 	require.NoError(t, next.Publish())
 	require.Len(t, runNames(t, dir), 1)
+}
+
+// What is said of a file that cannot be used as a run: it is of another version or repository, or it is damaged.
+func TestHeadsThatCannotBeUsed(t *testing.T) {
+	dir := t.TempDir()
+	c := newCache(t, dir, 1500)
+	mend(t, c)
+	runs, err := filepath.Glob(filepath.Join(dir, runsFolder, "*.run"))
+	require.NoError(t, err)
+	require.NotEmpty(t, runs)
+	whole, err := os.ReadFile(runs[0])
+	require.NoError(t, err)
+	const damaged = "the local cache is damaged"
+	const foreign = "it belongs to another repository or another version of tidemark"
+	older := bytes.Clone(whole)
+	copy(older[pageHead:], "\x00\x00\x00\x00\x04\x00\x00\x00\xed\xda\x0c\xed") // as of bbolt
+	flipped := bytes.Clone(whole)
+	flipped[pageHead+len(magic)+20] ^= 4
+	for text, content := range map[string][]byte{
+		damaged + ": " + foreign:                      older,
+		"head of a run: page 0: " + damaged:           flipped,
+		damaged + ": head of a run: read page 0: EOF": whole[:pageSize/2],
+	} {
+		path := filepath.Join(t.TempDir(), "1-1.run")
+		require.NoError(t, os.WriteFile(path, content, 0o600))
+		_, err := c.openRun(path)
+		require.EqualError(t, err, text)
+		require.ErrorIs(t, err, cachefile.ErrDamaged)
+	}
 }
