@@ -197,6 +197,7 @@ func TestResidentLargeFile(t *testing.T) {
 	_, files := w.open(t, "0")
 	f := files[0].File
 	defer w.batch.Done(f)
+	unpin := pin(t, f, size)
 	f.NoteCache()
 	before := w.gate.Stats()
 	p := make([]byte, 300_000)
@@ -213,11 +214,25 @@ func TestResidentLargeFile(t *testing.T) {
 	require.EqualValues(t, size/os.Getpagesize(), held)
 	require.Equal(t, before, w.gate.Stats())
 	require.False(t, f.readResident(p, size-1000), "beyond the end")
-	f.drop(1<<20, 1<<20)
 	require.True(t, f.readResident(p, 0))
+	unpin()
+	f.drop(1<<20, 1<<20)
 	require.False(t, f.readResident(p, 1<<20), "the cache is queried again before each read")
 	held, _ = f.cached(1<<20, 1<<20)
 	require.Zero(t, held, "nothing is fetched")
+}
+
+// pin has the kernel keep the pages of a file, which it may otherwise reclaim one by one at any time, until unpin is
+// called.
+func pin(t *testing.T, f *File, size int) (unpin func()) {
+	t.Helper()
+	memory, err := unix.Mmap(f.fd, 0, size, unix.PROT_READ, unix.MAP_SHARED)
+	require.NoError(t, err)
+	if err := unix.Mlock(memory); err != nil {
+		t.Skip("needs to lock memory: ", err)
+	}
+	f.ProbeCache()
+	return func() { require.NoError(t, unix.Munmap(memory)) }
 }
 
 // At full speed nothing is looked up.
