@@ -75,7 +75,8 @@ func New(cfg Config) *Place {
 // Use has the place follow options from now on, and its I/O a governor. What is connected and what was typed stays.
 func (p *Place) Use(spec *options.Spec, g *governor.Governor) {
 	p.spec, p.governor = spec, g
-	p.limit(limit.New(limit.Rates(spec.Limits())))
+	l := spec.Limits()
+	p.limit(limit.New(l.Upload, l.Download))
 }
 
 // limit applies limits to the stores that are opened from now on.

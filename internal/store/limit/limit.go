@@ -24,12 +24,9 @@ const (
 	maxPiece = 1 << 20
 )
 
-// Rates are limits in bytes a second; 0: no limit.
-type Rates struct{ Upload, Download int64 }
-
 // Limiter limits the sum of the traffic of the stores that are wrapped with it.
 type Limiter struct {
-	ways     [2]way // by store.Direction
+	ways     [2]*rate.Limiter // by store.Direction, with pieces as bursts; nil: no limit
 	uploaded atomic.Uint64
 
 	mu       sync.Mutex // guards what follows
@@ -69,34 +66,27 @@ func (l *Limiter) sleep(ctx context.Context, d time.Duration) error {
 	return store.Sleep(ctx, d)
 }
 
-// way is the limit of one direction.
-type way struct {
-	bucket *rate.Limiter // nil: no limit
-	piece  int
-}
-
-// New returns a Limiter; nil without any limit.
-func New(r Rates) *Limiter {
-	if r.Upload <= 0 && r.Download <= 0 {
+// New returns a Limiter of rates in bytes a second, 0 for no limit; nil without any.
+func New(upload, download int64) *Limiter {
+	if upload <= 0 && download <= 0 {
 		return nil
 	}
-	return &Limiter{ways: [2]way{store.Upload: newWay(r.Upload), store.Download: newWay(r.Download)}}
+	return &Limiter{ways: [2]*rate.Limiter{store.Upload: newWay(upload), store.Download: newWay(download)}}
 }
 
-func newWay(perSec int64) way {
+func newWay(perSec int64) *rate.Limiter {
 	if perSec <= 0 {
-		return way{}
+		return nil
 	}
-	piece := int(min(max(perSec/perSecond, minPiece), maxPiece))
-	return way{bucket: rate.NewLimiter(rate.Limit(perSec), piece), piece: piece}
+	return rate.NewLimiter(rate.Limit(perSec), int(min(max(perSec/perSecond, minPiece), maxPiece)))
 }
 
 // charge records n bytes that were moved, and returns when the next ones are due.
-func (w *way) charge(n int) (wait time.Duration) {
+func charge(way *rate.Limiter, n int) (wait time.Duration) {
 	now := time.Now()
 	for n > 0 {
-		part := min(n, w.piece) // the bucket refuses more at once
-		wait = w.bucket.ReserveN(now, part).DelayFrom(now)
+		part := min(n, way.Burst()) // it refuses more at once
+		wait = way.ReserveN(now, part).DelayFrom(now)
 		n -= part
 	}
 	return wait
@@ -128,19 +118,24 @@ type pacer struct {
 }
 
 // Piece returns the piece of a direction.
-func (p *pacer) Piece(d store.Direction) int { return p.l.ways[d].piece }
+func (p *pacer) Piece(d store.Direction) int {
+	if way := p.l.ways[d]; way != nil {
+		return way.Burst()
+	}
+	return 0
+}
 
 // Moved charges n bytes and sleeps.
 func (p *pacer) Moved(ctx context.Context, d store.Direction, n int) error {
 	p.moved[d].Add(int64(n))
-	w := &p.l.ways[d]
-	if w.bucket == nil {
+	way := p.l.ways[d]
+	if way == nil {
 		return nil
 	}
 	if d == store.Upload {
 		p.l.uploaded.Add(uint64(n))
 	}
-	if wait := w.charge(n); wait > 0 {
+	if wait := charge(way, n); wait > 0 {
 		return p.l.sleep(ctx, wait)
 	}
 	return nil
@@ -165,8 +160,8 @@ func (s *Store) Put(ctx context.Context, name store.Name, data []byte) error {
 
 func (s *Store) upload(ctx context.Context, name store.Name, data []byte, put func(context.Context) error) error {
 	if name.Kind == store.Lease {
-		if w := &s.limiter.ways[store.Upload]; w.bucket != nil {
-			w.charge(len(data))
+		if way := s.limiter.ways[store.Upload]; way != nil {
+			charge(way, len(data))
 		}
 		return put(ctx)
 	}

@@ -24,7 +24,7 @@ const mib = 1 << 20
 
 func TestContract(t *testing.T) {
 	testkit.Slow(t)
-	fast := limit.New(limit.Rates{Upload: 1 << 40, Download: 1 << 40})
+	fast := limit.New(1<<40, 1<<40)
 	storetest.Run(t, func(*testing.T) store.Store { return limit.Wrap(mem.New(), fast) })
 	t.Run("Local", func(t *testing.T) {
 		storetest.Run(t, func(t *testing.T) store.Store {
@@ -37,7 +37,7 @@ func TestContract(t *testing.T) {
 
 func TestWithoutLimits(t *testing.T) {
 	st := mem.New()
-	require.Same(t, st, limit.Wrap(st, limit.New(limit.Rates{})))
+	require.Same(t, st, limit.Wrap(st, limit.New(0, 0)))
 }
 
 // elapsed returns how long f takes by the fake clock.
@@ -74,13 +74,13 @@ func TestRates(t *testing.T) {
 				}
 				put := func(st store.Store, i int) error { return st.Put(t.Context(), pack(i), make([]byte, 4*mib)) }
 				get := func(st store.Store, i int) error { return st.Get(t.Context(), pack(i), 0, make([]byte, 4*mib)) }
-				up := limit.Wrap(inner, limit.New(limit.Rates{Upload: mib}))
+				up := limit.Wrap(inner, limit.New(mib, 0))
 				require.InDelta(t, 16, elapsed(t, both(up, put)).Seconds(), 0.1)
 				require.Zero(t, elapsed(t, both(up, get)))
-				down := limit.Wrap(inner, limit.New(limit.Rates{Download: mib}))
+				down := limit.Wrap(inner, limit.New(0, mib))
 				require.InDelta(t, 16, elapsed(t, both(down, get)).Seconds(), 0.1)
 				require.Zero(t, elapsed(t, both(down, put)))
-				one := limit.Wrap(inner, limit.New(limit.Rates{Upload: mib, Download: 2 * mib}))
+				one := limit.Wrap(inner, limit.New(mib, 2*mib))
 				require.InDelta(t, 4, elapsed(t, func() error { return put(one, 0) }).Seconds(), 0.1)
 				require.InDelta(t, 2, elapsed(t, func() error { return get(one, 0) }).Seconds(), 0.1)
 			})
@@ -94,7 +94,7 @@ func TestNoBurst(t *testing.T) {
 	inner, err := local.Create(dir, nil)
 	require.NoError(t, err)
 	synctest.Test(t, func(t *testing.T) {
-		st := limit.Wrap(inner, limit.New(limit.Rates{Upload: mib}))
+		st := limit.Wrap(inner, limit.New(mib, 0))
 		ended := make(chan error)
 		go func() { ended <- st.Put(t.Context(), store.Name{Kind: store.Pack, ID: "aba"}, make([]byte, 16*mib)) }()
 		for second := range 15 {
@@ -126,7 +126,7 @@ func TestLeaseIsNotDelayed(t *testing.T) {
 	inner, err := local.Create(t.TempDir(), nil)
 	require.NoError(t, err)
 	synctest.Test(t, func(t *testing.T) {
-		st := limit.Wrap(inner, limit.New(limit.Rates{Upload: 4 << 10}))
+		st := limit.Wrap(inner, limit.New(4<<10, 0))
 		ended := make(chan time.Duration)
 		go func() {
 			ended <- elapsed(t, func() error {
@@ -151,7 +151,7 @@ func TestCancel(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		stop := errors.New("stop")
 		time.AfterFunc(10*time.Second, func() { cancel(stop) })
-		st := limit.Wrap(inner, limit.New(limit.Rates{Upload: 1 << 10}))
+		st := limit.Wrap(inner, limit.New(1<<10, 0))
 		begin := time.Now()
 		require.ErrorIs(t, st.Put(ctx, store.Name{Kind: store.Pack, ID: "aba"}, make([]byte, 16*mib)), stop)
 		require.Equal(t, 10*time.Second, time.Since(begin))
@@ -164,7 +164,7 @@ func TestCancel(t *testing.T) {
 // TestRetriesAreCharged requires that a failed operation is charged for what it moved.
 func TestRetriesAreCharged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := limit.Wrap(&torn{Store: mem.New()}, limit.New(limit.Rates{Upload: mib}))
+		st := limit.Wrap(&torn{Store: mem.New()}, limit.New(mib, 0))
 		name := store.Name{Kind: store.Pack, ID: "ab"}
 		require.InDelta(t, 4, elapsed(t, func() error {
 			require.Error(t, st.Put(t.Context(), name, make([]byte, 4*mib)))
@@ -202,7 +202,7 @@ func TestProgress(t *testing.T) {
 			require.InDelta(t, mibs, float64(uploaded)/mib, 0.1)
 		}
 		requires(nil, 0, 0)
-		l := limit.New(limit.Rates{Upload: mib})
+		l := limit.New(mib, 0)
 		st := limit.Wrap(inner, l)
 		var g errgroup.Group
 		for _, id := range []string{"a0", "a1"} {

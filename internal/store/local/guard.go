@@ -17,7 +17,7 @@ import (
 // configName is the file that proves that the file system of the repository is mounted at the root.
 const configName = "config"
 
-// fileID identifies the config file without reading it.
+// fileID identifies the config file without reading it, or a folder by dev and ino alone.
 type fileID struct {
 	dev      uint64
 	ino      uint64        // on file systems that keep inode numbers
@@ -25,15 +25,12 @@ type fileID struct {
 	mount    uint64        // on all others: the mount, which changes when anything is mounted again
 }
 
-// folderID identifies a folder; ino is 0 where the file system does not keep inode numbers.
-type folderID struct{ dev, ino uint64 }
-
 // witness describes the target when its config file was first seen. The pack folder may lie on another file system than
 // the config, through a mount or a symbolic link.
 type witness struct {
 	config fileID
-	packs  folderID // zero: it did not exist
-	stable bool     // the file system keeps inode numbers
+	packs  fileID // zero: it did not exist
+	stable bool   // the file system keeps inode numbers
 	// localLeases: leases lie on a file system that only this kernel has mounted. A crash of the kernel ends every
 	// writer.
 	localLeases bool
@@ -92,13 +89,13 @@ func (s *Store) verify(root int) error {
 			"system is mounted there, or a copy lies there", s.root))
 	}
 	packs, err := folderAt(root, store.Pack.Folder(), was.stable)
-	if errors.Is(err, fs.ErrNotExist) && (was.packs == folderID{} || was.packs.dev == was.config.dev) {
+	if errors.Is(err, fs.ErrNotExist) && (was.packs == fileID{} || was.packs.dev == was.config.dev) {
 		now := *was
-		now.packs = folderID{} // someone removed the empty folder; Put creates another one
+		now.packs = fileID{} // someone removed the empty folder; Put creates another one
 		s.seen.CompareAndSwap(was, &now)
 		return nil
 	}
-	if err == nil && was.packs != (folderID{}) && packs != was.packs {
+	if err == nil && was.packs != (fileID{}) && packs != was.packs {
 		return s.lost(fmt.Errorf("the pack folder in %s is not the one that was there when this run began: another "+
 			"file system is mounted there, or a copy lies there", s.root))
 	}
@@ -137,12 +134,12 @@ func identify(root int, stable bool) (fileID, error) {
 }
 
 // folderAt identifies a folder below the open root.
-func folderAt(root int, name string, stable bool) (folderID, error) {
+func folderAt(root int, name string, stable bool) (fileID, error) {
 	st, err := statAt(root, name)
 	if err != nil {
-		return folderID{}, err
+		return fileID{}, err
 	}
-	id := folderID{dev: uint64(st.Dev)}
+	id := fileID{dev: uint64(st.Dev)}
 	if stable {
 		id.ino = st.Ino
 	}

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -126,29 +125,35 @@ func (s *Store) listDir(ctx context.Context, path string, visit func(fs.DirEntry
 	}
 }
 
-// sweep removes temporary files whose writers are dead. fresh was just created: its time is that of the target's clock.
-// Errors are ignored; the next use of the folder reports them.
-func (s *Store) sweep(ctx context.Context, fresh *os.File) {
+// sweep removes temporary files and scratch folders whose writers are dead, in the folder of the repository and so many
+// levels below. fresh describes what was just made: its time is that of the target's clock. Errors are ignored; the next
+// use of the folder reports them.
+func (s *Store) sweep(ctx context.Context, fresh func() (fs.FileInfo, error), levels int) {
 	var now fs.FileInfo
 	err := s.metadata(ctx, func() (err error) {
-		now, err = fresh.Stat()
+		now, err = fresh()
 		return err
 	})
 	if err != nil {
 		return
 	}
-	dead := func(path string, written time.Time) bool {
-		age := now.ModTime().Sub(written)
-		return age > store.StaleAfter || age > lockedAfter && s.abandoned(ctx, path)
+	dead := func(path string, e fs.DirEntry) bool {
+		info, err := s.info(ctx, e)
+		if err != nil {
+			return false
+		}
+		age := now.ModTime().Sub(info.ModTime())
+		return age > store.StaleAfter || age > lockedAfter && !e.IsDir() && s.abandoned(ctx, path)
 	}
 	var visit func(dir string, deeper int) func(fs.DirEntry) error
 	visit = func(dir string, deeper int) func(fs.DirEntry) error {
 		return func(e fs.DirEntry) error {
 			path := filepath.Join(dir, e.Name())
+			temp := strings.HasPrefix(e.Name(), store.TempPrefix) && e.Type().IsRegular()
 			switch {
-			case strings.HasPrefix(e.Name(), store.TempPrefix) && e.Type().IsRegular():
-				if info, err := s.info(ctx, e); err == nil && dead(path, info.ModTime()) {
-					_ = s.metadata(ctx, func() error { return os.Remove(path) })
+			case temp || strings.HasPrefix(e.Name(), store.ScratchPrefix) && e.IsDir():
+				if dead(path, e) {
+					_ = s.metadata(ctx, func() error { return os.RemoveAll(path) })
 				}
 			case deeper > 0 && e.IsDir() && isOurs(e.Name()):
 				_ = s.listDir(ctx, path, visit(path, deeper-1))
@@ -156,7 +161,7 @@ func (s *Store) sweep(ctx context.Context, fresh *os.File) {
 			return nil
 		}
 	}
-	_ = s.listDir(ctx, s.root, visit(s.root, 2))
+	_ = s.listDir(ctx, s.root, visit(s.root, levels))
 }
 
 // isOurs reports whether a folder of this name belongs to the layout: a kind's, or one of the fan-out of packs.

@@ -174,7 +174,7 @@ func (s *Store) fill(ctx context.Context, f *os.File, kind store.Kind, data []by
 ) {
 	defer f.Close() // a second Close does nothing
 	if !s.swept.Swap(true) {
-		s.sweep(ctx, f)
+		s.sweep(ctx, f.Stat, 2)
 	}
 	if err := s.write(ctx, f, data, durable); err != nil {
 		return at, err

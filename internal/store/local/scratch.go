@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
@@ -32,27 +30,6 @@ func Scratch(ctx context.Context, parent string, pass *iopolicy.Pass, use func(n
 			err = errors.Join(err, fmt.Errorf("remove temporary folder %s: %w", name, s.explain(ctx, failed)))
 		}
 	}()
-	s.removeStaleScratch(ctx, at)
+	s.sweep(ctx, func() (fs.FileInfo, error) { return os.Stat(at) }, 0)
 	return use(name)
-}
-
-// removeStaleScratch removes the scratch folders of killed programs. Errors are ignored.
-func (s *Store) removeStaleScratch(ctx context.Context, fresh string) {
-	var now fs.FileInfo
-	err := s.metadata(ctx, func() (err error) {
-		now, err = os.Stat(fresh)
-		return err
-	})
-	if err != nil {
-		return
-	}
-	limit := now.ModTime().Add(-store.StaleAfter)
-	_ = s.listDir(ctx, s.root, func(e fs.DirEntry) error {
-		if e.IsDir() && strings.HasPrefix(e.Name(), store.ScratchPrefix) {
-			if info, err := s.info(ctx, e); err == nil && info.ModTime().Before(limit) {
-				_ = s.metadata(ctx, func() error { return os.RemoveAll(filepath.Join(s.root, e.Name())) })
-			}
-		}
-		return nil
-	})
 }

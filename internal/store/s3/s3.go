@@ -58,7 +58,7 @@ type Store struct {
 	lock    *lock
 	reached *atomic.Bool // a server has answered, so that failures of the network are temporary
 	lost    *sync.Map    // store.Name to tag: PutNews whose answer was lost
-	read    *sync.Map    // store.Name to []byte: what Stat has read for the Get that follows
+	read    *sync.Map    // store.Name to *[]byte: what Stat has read for the Get that follows
 }
 
 var _ store.Remote = (*Store)(nil)

@@ -17,12 +17,6 @@ const (
 	smallKept = 10 * time.Second
 )
 
-// small is an object that Stat has read.
-type small struct {
-	data []byte
-	at   time.Time
-}
-
 // readSmall is Stat by a GET, and keeps what it reads for one Get.
 func (s *Store) readSmall(ctx context.Context, name store.Name) (store.Info, error) {
 	watch, alive, stop := watched(ctx)
@@ -45,7 +39,8 @@ func (s *Store) readSmall(ctx context.Context, name store.Name) (store.Info, err
 	if err != nil {
 		return store.Info{}, s.explain(ctx, err)
 	}
-	s.read.Store(name, small{data, time.Now()})
+	s.read.Store(name, &data)
+	time.AfterFunc(smallKept, func() { s.read.CompareAndDelete(name, &data) })
 	return info, nil
 }
 
@@ -55,6 +50,6 @@ func (s *Store) wasRead(ctx context.Context, name store.Name, p []byte) bool {
 	if !ok || !store.ConnectedSince(ctx).IsZero() {
 		return false
 	}
-	one, ok := kept.(small)
-	return ok && time.Since(one.at) < smallKept && len(p) == len(one.data) && copy(p, one.data) == len(p)
+	data, ok := kept.(*[]byte)
+	return ok && len(p) == len(*data) && copy(p, *data) == len(p)
 }

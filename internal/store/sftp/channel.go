@@ -5,13 +5,14 @@ import (
 	"errors"
 	"io"
 	"os/exec"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/pkg/sftp"
+
+	"github.com/tidemark-backup/tidemark/internal/store"
 )
 
 const (
@@ -47,17 +48,19 @@ type stream struct {
 type channel struct {
 	*sftp.Client
 	*stream
-	began time.Time
-	busy  atomic.Int32 // operations
-	traffic
-	ended chan struct{}
+	store.Use // operations
+	traffic   *traffic
+	ended     chan struct{}
 }
 
 // traffic follows the requests of a channel and their answers: each request gets one. Times are in Unix nanoseconds.
 type traffic struct {
-	open  atomic.Int64 // requests without an answer
-	since atomic.Int64 // when the first of them was sent, or the last byte came
-	heard atomic.Int64 // when the last byte came
+	in        io.WriteCloser
+	out       io.Reader
+	sent, got messages
+	open      atomic.Int64 // requests without an answer
+	since     atomic.Int64 // when the first of them was sent, or the last byte came
+	heard     atomic.Int64 // when the last byte came
 }
 
 // silent returns for how long there have been open requests and nothing came.
@@ -68,39 +71,28 @@ func (t *traffic) silent(now time.Time) time.Duration {
 	return now.Sub(time.Unix(0, t.since.Load()))
 }
 
-// asking counts the requests that are sent to the server.
-type asking struct {
-	io.WriteCloser
-	messages
-	*traffic
-}
-
-// Write counts and writes.
-func (a *asking) Write(p []byte) (int, error) {
-	if n := a.count(p); n > 0 && a.open.Add(n) == n {
-		a.since.Store(time.Now().UnixNano())
+// Write sends requests.
+func (t *traffic) Write(p []byte) (int, error) {
+	if n := t.sent.count(p); n > 0 && t.open.Add(n) == n {
+		t.since.Store(time.Now().UnixNano())
 	}
-	return a.WriteCloser.Write(p)
+	return t.in.Write(p)
 }
 
-// hearing counts the answers of the server, and notes when they come.
-type hearing struct {
-	io.Reader
-	messages
-	*traffic
-}
-
-// Read reads and counts.
-func (h *hearing) Read(p []byte) (int, error) {
-	n, err := h.Reader.Read(p)
+// Read returns answers.
+func (t *traffic) Read(p []byte) (int, error) {
+	n, err := t.out.Read(p)
 	if n > 0 {
 		now := time.Now().UnixNano()
-		h.since.Store(now)
-		h.heard.Store(now)
-		h.open.Add(-h.count(p[:n]))
+		t.since.Store(now)
+		t.heard.Store(now)
+		t.open.Add(-t.got.count(p[:n]))
 	}
 	return n, err
 }
+
+// Close ends the requests.
+func (t *traffic) Close() error { return t.in.Close() }
 
 // messages counts the messages in a stream. Each begins with its length, in 4 bytes.
 type messages struct {
@@ -171,11 +163,11 @@ func program(run *exec.Cmd) (*stream, error) {
 func start(ctx context.Context, on *stream) (_ *channel, err error) {
 	ctx, cancel := context.WithTimeout(ctx, starting)
 	defer cancel()
-	c := &channel{stream: on, began: time.Now(), ended: make(chan struct{})}
+	c := &channel{stream: on, ended: make(chan struct{})}
 	stop := context.AfterFunc(ctx, c.kill)
 	defer stop()
-	c.Client, err = sftp.NewClientPipe(&hearing{Reader: on.out, traffic: &c.traffic},
-		&asking{WriteCloser: on.in, traffic: &c.traffic}, sftp.MaxConcurrentRequestsPerFile(inFlight),
+	c.traffic = &traffic{in: on.in, out: on.out}
+	c.Client, err = sftp.NewClientPipe(c.traffic, c.traffic, sftp.MaxConcurrentRequestsPerFile(inFlight),
 		sftp.UseConcurrentWrites(true))
 	if err != nil {
 		c.kill()
@@ -194,8 +186,8 @@ func start(ctx context.Context, on *stream) (_ *channel, err error) {
 	return c, nil
 }
 
-// alive reports whether the channel has not ended.
-func (c *channel) alive() bool {
+// Alive reports whether the channel has not ended.
+func (c *channel) Alive() bool {
 	select {
 	case <-c.ended:
 		return false
@@ -204,8 +196,8 @@ func (c *channel) alive() bool {
 	}
 }
 
-// close ends the channel, at the latest after politely.
-func (c *channel) close() {
+// Retire ends the channel, at the latest after politely.
+func (c *channel) Retire() {
 	defer time.AfterFunc(politely, c.kill).Stop()
 	_ = c.Close()
 	<-c.ended
@@ -214,41 +206,41 @@ func (c *channel) close() {
 // errClosed: the store was closed.
 var errClosed = errors.New("the connection was closed")
 
-// pool holds the channels of a store.
+// pool holds the channels of a store. While all are busy, a further one is opened, since that takes several turns.
 type pool struct {
+	*store.Pool[*channel]
 	host   string
 	dialer dialer
 	silent func(why string, since time.Time)
 	back   func()
-
-	dial sync.Mutex // held by the one that opens a channel while others wait for it
-
-	mu      sync.Mutex
-	most    int // channels
-	live    []*channel
-	opening bool // a further channel, in the background
-	closed  bool
-	ctx     context.Context // of the background
-	stop    context.CancelFunc
-	group   sync.WaitGroup
+	stop   context.CancelFunc // ends watching
+	group  sync.WaitGroup
 }
 
 func newPool(host string, d dialer, o Options) *pool {
-	p := &pool{host: host, dialer: d, most: max(minChannels, o.Channels), silent: o.Silent, back: o.Back}
-	p.ctx, p.stop = context.WithCancel(context.Background())
-	p.group.Go(p.watch)
+	p := &pool{host: host, dialer: d, silent: o.Silent, back: o.Back}
+	p.Pool = store.NewPool(max(minChannels, o.Channels), func(ctx context.Context) (*channel, error) {
+		on, err := d.channel(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return start(ctx, on)
+	})
+	ctx, stop := context.WithCancel(context.Background())
+	p.stop = stop
+	p.group.Go(func() { p.watch(ctx) })
 	return p
 }
 
 // watch ends each channel that has been silent for too long, and reports when the server as a whole is silent and when
 // it answers again.
-func (p *pool) watch() {
+func (p *pool) watch(ctx context.Context) {
 	every := time.NewTicker(silence / 5)
 	defer every.Stop()
 	var reported time.Time // zero: the server is not silent
 	for {
 		select {
-		case <-p.ctx.Done():
+		case <-ctx.Done():
 			return
 		case now := <-every.C:
 			silent, heard := p.look(now)
@@ -269,13 +261,11 @@ func (p *pool) watch() {
 // look ends channels, and returns for how long none that has open requests has got anything, and when the server was
 // heard last.
 func (p *pool) look(now time.Time) (silent time.Duration, heard time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range p.live {
-		if at := time.Unix(0, c.heard.Load()); at.After(heard) {
+	for _, c := range p.Live() {
+		if at := time.Unix(0, c.traffic.heard.Load()); at.After(heard) {
 			heard = at
 		}
-		quiet := c.silent(now)
+		quiet := c.traffic.silent(now)
 		if quiet > patience {
 			c.kill()
 		}
@@ -286,107 +276,15 @@ func (p *pool) look(now time.Time) (silent time.Duration, heard time.Time) {
 	return silent, heard
 }
 
-// get returns the channel with the fewest operations that began at since or later, and counts an operation until
-// release. If all are busy, a further one is opened in the background, since it takes several turns.
-func (p *pool) get(ctx context.Context, since time.Time) (*channel, error) {
-	if c, err := p.pick(since); c != nil || err != nil {
-		return c, err
-	}
-	p.dial.Lock()
-	defer p.dial.Unlock()
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	if c, err := p.pick(since); c != nil || err != nil {
-		return c, err
-	}
-	c, err := p.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	c.use()
-	if !p.add(c) {
-		return nil, errClosed
-	}
-	return c, nil
-}
-
-func (p *pool) open(ctx context.Context) (*channel, error) {
-	on, err := p.dialer.channel(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return start(ctx, on)
-}
-
-// pick returns a channel that is there; nil: there is none.
-func (p *pool) pick(since time.Time) (best *channel, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		return nil, errClosed
-	}
-	p.live = slices.DeleteFunc(p.live, func(c *channel) bool { return !c.alive() })
-	for _, c := range p.live {
-		if !c.began.Before(since) && (best == nil || c.busy.Load() < best.busy.Load()) {
-			best = c
-		}
-	}
-	if best == nil {
-		return nil, nil
-	}
-	if best.busy.Load() > 0 && len(p.live) < p.most && !p.opening {
-		p.opening = true
-		p.group.Go(p.widen)
-	}
-	best.use()
-	return best, nil
-}
-
-// widen opens a further channel. A server that refuses it is not asked again.
-func (p *pool) widen() {
-	c, err := p.open(p.ctx)
-	if err == nil {
-		p.add(c)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.opening = false
-	if err != nil && len(p.live) > 0 {
-		p.most = len(p.live)
-	}
-}
-
-// add adds a channel; false: the pool is closed, and so is the channel.
-func (p *pool) add(c *channel) bool {
-	p.mu.Lock()
-	closed := p.closed
-	if !closed {
-		p.live = append(p.live, c)
-	}
-	p.mu.Unlock()
-	if closed {
-		c.close()
-	}
-	return !closed
-}
-
-func (c *channel) use() { c.busy.Add(1) }
-
-func (c *channel) release() { c.busy.Add(-1) }
-
 // close ends all channels and the connection.
 func (p *pool) close() {
-	p.mu.Lock()
-	p.closed = true
-	live := p.live
-	p.live = nil
-	p.mu.Unlock()
+	live := p.End(errClosed)
 	p.stop()
 	p.group.Wait()
+	p.Wait()
 	var all sync.WaitGroup
 	for _, c := range live {
-		all.Go(c.close)
+		all.Go(c.Retire)
 	}
 	all.Wait()
 	p.dialer.close()

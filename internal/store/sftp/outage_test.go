@@ -265,7 +265,7 @@ func TestAnUploadThatIsHeldIsNoSilence(t *testing.T) {
 		sftp.Options{Silent: func(why string, _ time.Time) { t.Error(why) }}.Directly(sftptest.Program(t)))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, inner.Close()) }()
-	st := limit.Wrap(inner, limit.New(limit.Rates{Upload: 500}))
+	st := limit.Wrap(inner, limit.New(500, 0))
 	begin := time.Now()
 	require.NoError(t, st.Put(t.Context(), storetest.Names()[2], storetest.Pattern(10_000, 1)))
 	require.Greater(t, time.Since(begin), 7*time.Second)

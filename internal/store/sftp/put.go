@@ -418,23 +418,27 @@ func (s *Store) tidy(ctx context.Context, name store.Name, now time.Time) {
 	}
 }
 
-// sweep removes temporary files from before a time.
+// sweep removes temporary files and scratch folders from before a time.
 func (s *Store) sweep(ctx context.Context, c *channel, before time.Time) error {
-	folders := []string{""}
-	for folder := range store.Folders() {
-		folders = append(folders, folder)
-	}
 	var all errgroup.Group // at once: Close waits for it
-	for _, folder := range folders {
-		all.Go(func() error {
-			entries, err := s.readDir(ctx, c, s.at(folder))
-			for _, e := range entries {
-				if strings.HasPrefix(e.Name(), store.TempPrefix) && !e.IsDir() && e.ModTime().Before(before) {
-					_ = s.metadata(ctx, func() error { return c.Remove(path.Join(s.at(folder), e.Name())) })
-				}
-			}
-			return err
-		})
+	all.Go(func() error { return s.sweepFolder(ctx, c, "", before) })
+	for folder := range store.Folders() {
+		all.Go(func() error { return s.sweepFolder(ctx, c, folder, before) })
 	}
 	return all.Wait()
+}
+
+func (s *Store) sweepFolder(ctx context.Context, c *channel, folder string, before time.Time) error {
+	entries, err := s.readDir(ctx, c, s.at(folder))
+	for _, e := range entries {
+		at := path.Join(s.at(folder), e.Name())
+		switch {
+		case !e.ModTime().Before(before):
+		case e.IsDir() && strings.HasPrefix(e.Name(), store.ScratchPrefix):
+			_ = c.RemoveAll(at)
+		case !e.IsDir() && strings.HasPrefix(e.Name(), store.TempPrefix):
+			_ = s.metadata(ctx, func() error { return c.Remove(at) })
+		}
+	}
+	return err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"strings"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -25,7 +24,11 @@ func (s *Store) Scratch(ctx context.Context,
 		if err := s.makeDir(ctx, c, s.at(name)); err != nil {
 			return err
 		}
-		return s.removeStale(ctx, c, name)
+		fresh, err := s.stat(ctx, c, s.at(name))
+		if err != nil {
+			return err
+		}
+		return s.sweepFolder(ctx, c, "", fresh.ModTime().Add(-store.StaleAfter))
 	})
 	if err != nil {
 		return err
@@ -42,32 +45,12 @@ func (s *Store) Scratch(ctx context.Context,
 		}
 	}()
 	return use(name, func(name string) store.Store {
-		one := &Store{target: s.target, pass: s.pass, pool: s.pool, reached: s.reached, able: s.able}
+		one := &Store{target: s.target, server: s.server}
 		one.target.Path = path.Join(s.target.Path, name)
 		one.swept.Store(true) // no other program writes there
 		opened = append(opened, one)
 		return one
 	})
-}
-
-// removeStale removes the scratch folders of killed programs.
-func (s *Store) removeStale(ctx context.Context, c *channel, fresh string) error {
-	entries, err := s.readDir(ctx, c, s.at(""))
-	if err != nil {
-		return err
-	}
-	var now time.Time
-	for _, e := range entries {
-		if e.Name() == fresh {
-			now = e.ModTime()
-		}
-	}
-	for _, e := range entries {
-		if e.IsDir() && strings.HasPrefix(e.Name(), store.ScratchPrefix) && e.ModTime().Before(now.Add(-store.StaleAfter)) {
-			_ = c.RemoveAll(s.at(e.Name()))
-		}
-	}
-	return nil
 }
 
 // Describe describes the connection and what a write is worth.

@@ -25,8 +25,8 @@ type Options struct {
 	Pass     *iopolicy.Pass
 	// Silent is called when the server has left requests without an answer for some seconds; nil: not.
 	Silent func(why string, since time.Time)
-	Back   func()                  // called when it answers again; nil: not
-	direct func() (*stream, error) // see line
+	Back   func() // called when it answers again; nil: not
+	direct dialer // in place of ssh, for tests
 }
 
 // minChannels is how many channels there are at least: while one flushes, others go on.
@@ -34,13 +34,8 @@ const minChannels = 4
 
 // Store is a folder on a server. Close it.
 type Store struct {
+	*server
 	target Target
-	pass   *iopolicy.Pass
-	pool   *pool
-	own    bool // there is no ssh program
-	// reached: the server has answered, so that a failure to connect is temporary.
-	reached *atomic.Bool
-	*able
 
 	witness atomic.Pointer[fs.FileInfo] // the config file when it was seen first; nil: not seen yet
 	fans    store.Fans
@@ -51,8 +46,14 @@ type Store struct {
 	orphans []string // temporary files that could not be removed yet
 }
 
-// able is what a server turned out to lack.
-type able struct {
+// server is what the stores on a server share.
+type server struct {
+	pass *iopolicy.Pass
+	pool *pool
+	own  bool // there is no ssh program
+	// reached: the server has answered, so that a failure to connect is temporary.
+	reached atomic.Bool
+	// What it turned out to lack.
 	noFlush, noFolderFlush, noLinks atomic.Bool
 }
 
@@ -75,13 +76,14 @@ func begin(ctx context.Context, t Target, o Options, what string, first func(*St
 	if t.Host == "" {
 		return nil, fmt.Errorf("%w: the host is missing", ErrTarget)
 	}
-	var d dialer = &line{target: t, ask: o.Ask, direct: o.direct}
-	_, missing := exec.LookPath("ssh")
-	own := missing != nil && o.direct == nil
-	if own {
-		d = &native{target: t}
+	d, own := o.direct, false
+	if d == nil {
+		d = &line{target: t, ask: o.Ask}
+		if _, missing := exec.LookPath("ssh"); missing != nil {
+			d, own = &native{target: t}, true
+		}
 	}
-	s := &Store{target: t, pass: o.Pass, pool: newPool(t.Host, d, o), reached: &atomic.Bool{}, own: own, able: &able{}}
+	s := &Store{target: t, server: &server{pass: o.Pass, pool: newPool(t.Host, d, o), own: own}}
 	err := s.with(ctx, func(c *channel) error {
 		if err := s.suits(c); err != nil {
 			return err
@@ -170,12 +172,12 @@ func (s *Store) with(ctx context.Context, what func(c *channel) error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	c, err := s.pool.get(ctx, store.ConnectedSince(ctx))
+	c, err := s.pool.Get(ctx)
 	if err != nil {
 		return s.explainDial(ctx, err)
 	}
 	s.reached.Store(true)
-	defer c.release()
+	defer c.Release()
 	defer c.endWith(ctx)()
 	if err := what(c); err != nil {
 		return s.explain(ctx, c, err)

@@ -28,8 +28,7 @@ const (
 // persist after the last channel, also if this program is killed.
 type line struct {
 	target Target
-	ask    bool                    // ssh may ask on the terminal
-	direct func() (*stream, error) // makes a channel in place of ssh, for tests; nil: ssh
+	ask    bool // ssh may ask on the terminal
 
 	mu  sync.Mutex
 	dir string // holds the socket; "": not made yet
@@ -40,9 +39,6 @@ const persist = "10"
 
 // channel starts a program that speaks SFTP. It connects if there is no connection.
 func (l *line) channel(ctx context.Context) (*stream, error) {
-	if l.direct != nil {
-		return l.direct()
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.connect(ctx); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -61,9 +62,9 @@ func TestLoweredDialect(t *testing.T) {
 		p.CutAll()
 		require.NoError(t, st.Put(t.Context(), pack(2), []byte("x")))
 		require.EqualValues(t, 3, changed.Load())
-		link, err := st.Link(t.Context())
+		link, err := st.Describe(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, "3.1.1", link.Dialect)
+		require.Contains(t, link.What, "SMB 3.1.1 with ")
 	}
 }
 
@@ -93,8 +94,9 @@ func TestLoweredDialectOfFirstConnection(t *testing.T) {
 			return "", err
 		}
 		defer st.Close()
-		link, err := st.Link(t.Context())
-		return link.Dialect, err
+		link, err := st.Describe(t.Context())
+		dialect, _, _ := strings.Cut(strings.TrimPrefix(link.What, "SMB "), " ")
+		return dialect, err
 	}
 	version := func(known string, way smb.Protection) string {
 		t.Helper()

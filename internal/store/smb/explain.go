@@ -19,7 +19,7 @@ func explained(err error) bool {
 
 // explain adds to an error of the server the sentinel of package store, and what the user can do. It returns errors of
 // ctx and those with a sentinel unchanged.
-func (s *Store) explain(ctx context.Context, h *session.Hold, err error) error {
+func (s *Store) explain(ctx context.Context, h *session.Session, err error) error {
 	if stop := context.Cause(ctx); err == nil || (stop != nil && errors.Is(err, stop)) || explained(err) {
 		return err
 	}
@@ -69,7 +69,7 @@ func (s *Store) explain(ctx context.Context, h *session.Hold, err error) error {
 
 // moved reports whether access to the config is denied too, which was read before: Samba answers so to all requests
 // when the folder of the share was moved.
-func (s *Store) moved(ctx context.Context, h *session.Hold) bool {
+func (s *Store) moved(ctx context.Context, h *session.Session) bool {
 	_, err := s.stat(ctx, h, s.path(store.Name{Kind: store.Config}))
 	return errors.Is(err, fs.ErrPermission)
 }
@@ -125,7 +125,7 @@ func reason(err error) error {
 }
 
 // missing decides whether a file is missing or the target. It returns the error of the check if that fails.
-func (s *Store) missing(ctx context.Context, h *session.Hold, err error) error {
+func (s *Store) missing(ctx context.Context, h *session.Session, err error) error {
 	if session.Status(err) == session.StatusDeletePending {
 		err = errRemoved
 	}

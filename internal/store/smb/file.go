@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cloudsoda/go-smb2"
@@ -24,12 +23,12 @@ const cleanupTimeout = 3 * time.Second
 // file is an open file of one session.
 type file struct {
 	store *Store
-	hold  *session.Hold
+	on    *session.Session
 	smb   *smb2.File
 }
 
-func (s *Store) open(ctx context.Context, h *session.Hold, at string, flags int) (*file, error) {
-	f := &file{store: s, hold: h}
+func (s *Store) open(ctx context.Context, h *session.Session, at string, flags int) (*file, error) {
+	f := &file{store: s, on: h}
 	err := s.metadata(ctx, h, func(share *smb2.Share) (err error) {
 		f.smb, err = share.OpenFile(at, flags, fs.ModePerm)
 		return err
@@ -50,24 +49,27 @@ func (f *file) close(ctx context.Context) error {
 	f.smb = nil
 	ctx, cancel := after(ctx)
 	defer cancel()
-	return f.hold.Do(ctx, func(*smb2.Share) error { return open.Close() })
+	return f.on.Do(ctx, func(*smb2.Share) error { return open.Close() })
 }
 
 // unaltered replaces a denial of access to an open file. A server decides about access when it opens the file; later it
 // answers so to a request whose signature does not fit.
-func unaltered(h *session.Hold, err error) error {
+func unaltered(h *session.Session, err error) error {
 	if errors.Is(err, fs.ErrPermission) && h.Protected() {
 		return h.Altered()
 	}
 	return err
 }
 
-// done closes a file that was only read, without waiting for the answer: that saves a round trip for each file. in,
-// which may be nil, is held until then, so that the file is not replaced while it is open.
-func (f *file) done(ctx context.Context, in *sharedLock) {
-	in.retain()
+// done closes a file that was only read, without waiting for the answer: that saves a round trip for each file. open,
+// which may be nil, counts it until then, so that the file is not replaced while it is open.
+func (f *file) done(ctx context.Context, open *sync.WaitGroup) {
+	if open == nil {
+		open = &sync.WaitGroup{}
+	}
+	open.Add(1)
 	f.store.inBackground(func() {
-		defer in.release()
+		defer open.Done()
 		_ = f.close(ctx)
 	})
 }
@@ -83,32 +85,6 @@ func (s *Store) inBackground(f func()) {
 	f()
 }
 
-// sharedLock is a file lock with a count of holders; the last release unlocks it. A nil one does nothing.
-type sharedLock struct {
-	holders atomic.Int32
-	unlock  func()
-}
-
-// newSharedLock starts with one holder.
-func newSharedLock(unlock func()) *sharedLock {
-	s := &sharedLock{unlock: unlock}
-	s.retain()
-	return s
-}
-
-// retain adds a holder; the caller is one.
-func (s *sharedLock) retain() {
-	if s != nil {
-		s.holders.Add(1)
-	}
-}
-
-func (s *sharedLock) release() {
-	if s != nil && s.holders.Add(-1) == 0 {
-		s.unlock()
-	}
-}
-
 // after returns a context for cleaning up, which ctx does not cancel. After the end of ctx it has a timeout.
 func after(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx.Err() != nil {
@@ -119,7 +95,7 @@ func after(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // sync flushes the file on the server.
 func (f *file) sync(ctx context.Context) error {
-	return unaltered(f.hold, f.store.flush(ctx, f.hold, func(*smb2.Share) error { return f.smb.Sync() }))
+	return unaltered(f.on, f.store.flush(ctx, f.on, func(*smb2.Share) error { return f.smb.Sync() }))
 }
 
 // stat describes the open file.
@@ -136,8 +112,8 @@ func (f *file) stat(ctx context.Context) (info fs.FileInfo, err error) {
 // requests have returned their credits.
 func (f *file) ample(ctx context.Context, call func() error) error {
 	for pause := firstPause; ; pause *= 2 {
-		err := f.store.metadata(ctx, f.hold, func(*smb2.Share) error { return call() })
-		err = unaltered(f.hold, err)
+		err := f.store.metadata(ctx, f.on, func(*smb2.Share) error { return call() })
+		err = unaltered(f.on, err)
 		if session.Status(err) != session.StatusInvalidParameter || pause > longestPause {
 			return err
 		}
@@ -207,11 +183,11 @@ func (f *file) each(ctx context.Context, kind iopolicy.Kind, total int, move fun
 				if from == to {
 					return 0, nil // another goroutine took the last piece
 				}
-				err = f.hold.Do(ctx, func(*smb2.Share) (err error) {
+				err = f.on.Do(ctx, func(*smb2.Share) (err error) {
 					n, err = move(from, to)
 					return err
 				})
-				return n, unaltered(f.hold, err)
+				return n, unaltered(f.on, err)
 			})
 			if err == nil {
 				err = store.Paced(ctx, way, n)
@@ -237,11 +213,11 @@ func (f *file) request(ctx context.Context, off int64, p []byte) (n, asked int, 
 		if bound > 0 {
 			p = p[:min(bound, len(p))]
 		}
-		err = f.hold.Do(ctx, func(*smb2.Share) (err error) {
+		err = f.on.Do(ctx, func(*smb2.Share) (err error) {
 			n, err = f.smb.ReadAt(p, off)
 			return err
 		})
-		return n, unaltered(f.hold, err)
+		return n, unaltered(f.on, err)
 	})
 	return n, len(p), err
 }

@@ -44,7 +44,7 @@ func (s *Store) read(ctx context.Context, folder string,
 // readFolder reads a folder, with retries. A missing folder is empty, because tools that copy a repository may leave
 // out empty folders. It is an error if the target is missing, or if it is that of the snapshots.
 func (s *Store) readFolder(ctx context.Context, at string) (entries []fs.FileInfo, err error) {
-	err = s.repeat(ctx, func(h *session.Hold, _ int) (err error) {
+	err = s.repeat(ctx, func(h *session.Session) (err error) {
 		entries, err = s.readDir(ctx, h, at)
 		if (err == nil && len(entries) == 0) || (errors.Is(err, fs.ErrNotExist) && !s.known.Load()) {
 			if lost := s.checkPresent(ctx, h, err); lost != nil {
@@ -67,7 +67,7 @@ func (s *Store) needed(at string) error {
 	return nil
 }
 
-func (s *Store) readDir(ctx context.Context, h *session.Hold, at string) ([]fs.FileInfo, error) {
+func (s *Store) readDir(ctx context.Context, h *session.Session, at string) ([]fs.FileInfo, error) {
 	d, err := s.open(ctx, h, at, os.O_RDONLY)
 	if err != nil {
 		return nil, err

@@ -9,47 +9,48 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store"
 )
 
-// fileLocks holds a read-write lock for each file in use: servers refuse to rename a file over one that is open. It
-// works within one Store only. The zero value is ready, for any number of goroutines.
-type fileLocks struct {
-	mu   sync.Mutex
-	held map[store.Name]*fileLock
-}
-
+// fileLock is the read-write lock of a file in use: servers refuse to rename a file over one that is open. It works
+// within one Store only.
 type fileLock struct {
-	users int // guarded by fileLocks.mu
+	users int // guarded by Store.mu
 	sem   *semaphore.Weighted
 }
 
 // exclusive is the weight of a writer; a reader has the weight 1.
 const exclusive = 1 << 20
 
-// lock waits for the file, in the order of the calls. The caller must call release.
-func (l *fileLocks) lock(ctx context.Context, name store.Name, weight int64) (release func(), err error) {
-	l.mu.Lock()
-	if l.held == nil {
-		l.held = make(map[store.Name]*fileLock)
+// lock waits for the file, in the order of the calls. The caller calls release, which unlocks the file when what open
+// counts is closed.
+func (s *Store) lock(ctx context.Context, name store.Name, weight int64) (open *sync.WaitGroup, release func(),
+	err error) {
+	s.mu.Lock()
+	if s.locks == nil {
+		s.locks = make(map[store.Name]*fileLock)
 	}
-	one := l.held[name]
+	one := s.locks[name]
 	if one == nil {
 		one = &fileLock{sem: semaphore.NewWeighted(exclusive)}
-		l.held[name] = one
+		s.locks[name] = one
 	}
 	one.users++
-	l.mu.Unlock()
+	s.mu.Unlock()
 	drop := func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		if one.users--; one.users == 0 {
-			delete(l.held, name)
+			delete(s.locks, name)
 		}
 	}
 	if one.sem.Acquire(ctx, weight) != nil {
 		drop()
-		return nil, context.Cause(ctx)
+		return nil, nil, context.Cause(ctx)
 	}
-	return func() {
-		one.sem.Release(weight)
-		drop()
+	open = &sync.WaitGroup{}
+	return open, func() {
+		s.inBackground(func() {
+			open.Wait()
+			one.sem.Release(weight)
+			drop()
+		})
 	}, nil
 }

@@ -30,13 +30,12 @@ func (s *Store) PutNew(ctx context.Context, name store.Name, data []byte) (info 
 }
 
 func (s *Store) putNew(ctx context.Context, name store.Name, data []byte) (info store.Info, err error) {
-	release, err := s.locks.lock(ctx, name, exclusive)
+	open, release, err := s.lock(ctx, name, exclusive)
 	if err != nil {
 		return info, err
 	}
-	in := newSharedLock(release)
-	defer in.release()
-	err = s.repeat(ctx, func(h *session.Hold, _ int) error {
+	defer release()
+	err = s.repeat(ctx, func(h *session.Session) error {
 		f, err := s.createNew(ctx, h, name)
 		if err != nil {
 			return err
@@ -48,7 +47,7 @@ func (s *Store) putNew(ctx context.Context, name store.Name, data []byte) (info 
 			}
 			return err
 		}
-		f.done(ctx, in)
+		f.done(ctx, open)
 		if !h.Protected() {
 			s.unprotected.Store(true)
 		}
@@ -58,7 +57,7 @@ func (s *Store) putNew(ctx context.Context, name store.Name, data []byte) (info 
 }
 
 // createNew creates the file of a name that nothing has. A missing folder is created if the target is there.
-func (s *Store) createNew(ctx context.Context, h *session.Hold, name store.Name) (*file, error) {
+func (s *Store) createNew(ctx context.Context, h *session.Session, name store.Name) (*file, error) {
 	const flags = os.O_RDWR | os.O_CREATE | os.O_EXCL
 	f, err := s.open(ctx, h, s.path(name), flags)
 	if dir := path.Dir(s.path(name)); errors.Is(err, fs.ErrNotExist) && dir != s.target.Path {
@@ -78,7 +77,7 @@ func (s *Store) createNew(ctx context.Context, h *session.Hold, name store.Name)
 }
 
 // taken says what has a name.
-func (s *Store) taken(ctx context.Context, h *session.Hold, name store.Name) error {
+func (s *Store) taken(ctx context.Context, h *session.Session, name store.Name) error {
 	switch info, err := s.stat(ctx, h, s.path(name)); {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%w: the name was taken and is free now", store.ErrTemporary)
@@ -115,10 +114,10 @@ func (s *Store) Fence(ctx context.Context, name store.Name) (err error) {
 	if err := name.CheckFence(); err != nil {
 		return err
 	}
-	return s.repeat(ctx, func(h *session.Hold, _ int) error { return s.fence(ctx, h, s.path(name)) })
+	return s.repeat(ctx, func(h *session.Session) error { return s.fence(ctx, h, s.path(name)) })
 }
 
-func (s *Store) fence(ctx context.Context, h *session.Hold, at string) error {
+func (s *Store) fence(ctx context.Context, h *session.Session, at string) error {
 	create := func() error {
 		return s.flush(ctx, h, func(share *smb2.Share) error { return share.Mkdir(at, fs.ModePerm) })
 	}

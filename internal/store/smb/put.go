@@ -76,29 +76,28 @@ func (s *Store) send(ctx context.Context, name store.Name, data []byte) error {
 	if err != nil {
 		return err
 	}
-	release, err := s.locks.lock(ctx, name, exclusive)
+	open, release, err := s.lock(ctx, name, exclusive)
 	if err != nil {
 		s.discard(ctx, nil, temp)
 		return err
 	}
-	in := newSharedLock(release)
-	defer in.release()
-	if err := s.publish(ctx, temp, name, data, in); err != nil {
+	defer release()
+	if err := s.publish(ctx, temp, name, data, open); err != nil {
 		s.discard(ctx, nil, temp)
 		return err
 	}
-	return s.verifyStored(ctx, writer, name, data, in)
+	return s.verifyStored(ctx, writer, name, data, open)
 }
 
 // upload leaves a complete, flushed and closed temporary file, and returns the session that wrote it.
 func (s *Store) upload(ctx context.Context, name store.Name, data []byte) (temp string, writer *session.Session,
 	err error) {
-	err = s.repeat(ctx, func(h *session.Hold, _ int) error {
+	err = s.repeat(ctx, func(h *session.Session) error {
 		f, at, err := s.createTemp(ctx, h, path.Dir(s.kindPath(name)))
 		if err != nil {
 			return err
 		}
-		temp, writer = at, h.Session
+		temp, writer = at, h
 		if err = f.write(ctx, data); err == nil {
 			err = f.sync(ctx)
 		}
@@ -125,7 +124,7 @@ func (s *Store) kindPath(name store.Name) string {
 }
 
 // createTemp opens a new temporary file in a folder. A missing folder is created if the target is there.
-func (s *Store) createTemp(ctx context.Context, h *session.Hold, dir string) (*file, string, error) {
+func (s *Store) createTemp(ctx context.Context, h *session.Session, dir string) (*file, string, error) {
 	if dir == "." {
 		dir = ""
 	}
@@ -145,7 +144,7 @@ func (s *Store) createTemp(ctx context.Context, h *session.Hold, dir string) (*f
 }
 
 // remake creates a folder that was not found, if the target is there.
-func (s *Store) remake(ctx context.Context, h *session.Hold, dir string, missing error) error {
+func (s *Store) remake(ctx context.Context, h *session.Session, dir string, missing error) error {
 	if err := cmp.Or(s.checkPresent(ctx, h, missing), s.needed(dir)); err != nil {
 		return err
 	}
@@ -154,19 +153,19 @@ func (s *Store) remake(ctx context.Context, h *session.Hold, dir string, missing
 
 // publish renames the temporary file. If the answer to an earlier attempt was lost, the rename may be done: the
 // temporary file is gone then, and the file under the final name is compared with data.
-func (s *Store) publish(ctx context.Context, temp string, name store.Name, data []byte, in *sharedLock) error {
+func (s *Store) publish(ctx context.Context, temp string, name store.Name, data []byte, open *sync.WaitGroup) error {
 	final, asked, made := s.path(name), false, false
 	var waited time.Time
-	if err := s.repeat(ctx, func(h *session.Hold, _ int) error { return s.makeFan(ctx, h, name) }); err != nil {
+	if err := s.repeat(ctx, func(h *session.Session) error { return s.makeFan(ctx, h, name) }); err != nil {
 		return err
 	}
-	err := s.repeat(ctx, func(h *session.Hold, _ int) error {
+	err := s.repeat(ctx, func(h *session.Session) error {
 		rename := func() error {
 			return s.flush(ctx, h, func(share *smb2.Share) error { return share.Rename(temp, final) })
 		}
 		err := rename()
 		if errors.Is(err, fs.ErrNotExist) && asked {
-			if err = s.compare(ctx, h, name, data, in); !errors.Is(err, fs.ErrNotExist) {
+			if err = s.compare(ctx, h, name, data, open); !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 		}
@@ -198,7 +197,7 @@ func (s *Store) publish(ctx context.Context, temp string, name store.Name, data 
 		return err
 	})
 	if err != nil && (asked || ctx.Err() != nil) {
-		s.removeUnverified(ctx, name, data, in)
+		s.removeUnverified(ctx, name, data, open)
 	}
 	return err
 }
@@ -210,21 +209,21 @@ func (s *Store) prepareFan(ctx context.Context, name store.Name) (ready func()) 
 		return func() {}
 	}
 	var group sync.WaitGroup
-	group.Go(func() { s.onIdleSession(func(h *session.Hold) { _ = s.makeFan(ctx, h, name) }) })
+	group.Go(func() { s.onIdleSession(func(h *session.Session) { _ = s.makeFan(ctx, h, name) }) })
 	return group.Wait
 }
 
 // onIdleSession runs f on an existing session, if there is one. The session does not count as used, so that f causes no
 // other operation to dial.
-func (s *Store) onIdleSession(f func(*session.Hold)) {
-	if h := s.pool.Any(); h != nil {
+func (s *Store) onIdleSession(f func(*session.Session)) {
+	if h := s.pool.Other(nil); h != nil {
 		h.Release()
 		f(h)
 	}
 }
 
 // makeFan creates the folder of a pack, once.
-func (s *Store) makeFan(ctx context.Context, h *session.Hold, name store.Name) error {
+func (s *Store) makeFan(ctx context.Context, h *session.Session, name store.Name) error {
 	if !s.fans.Lacks(name) {
 		return nil
 	}
@@ -237,18 +236,18 @@ func (s *Store) makeFan(ctx context.Context, h *session.Hold, name store.Name) e
 
 // verifyStored opens the file under its final name and compares it with data. A file that differs is removed.
 func (s *Store) verifyStored(ctx context.Context, writer *session.Session, name store.Name, data []byte,
-	in *sharedLock) error {
+	open *sync.WaitGroup) error {
 	if s.verify == VerifyOff {
 		return s.flushName(ctx, name)
 	}
-	err := s.repeat(ctx, func(h *session.Hold, _ int) error {
-		if h.Session == writer {
+	err := s.repeat(ctx, func(h *session.Session) error {
+		if h == writer {
 			if other := s.pool.Other(h); other != nil {
 				defer other.Release()
 				h = other
 			}
 		}
-		err := s.compare(ctx, h, name, data, in)
+		err := s.compare(ctx, h, name, data, open)
 		if errors.Is(err, fs.ErrNotExist) {
 			return cmp.Or(s.checkPresent(ctx, h, err), fmt.Errorf("%w: there is no file under the name that one got", ErrTorn))
 		}
@@ -258,14 +257,14 @@ func (s *Store) verifyStored(ctx context.Context, writer *session.Session, name 
 		return err
 	})
 	if err != nil {
-		s.removeUnverified(ctx, name, data, in)
+		s.removeUnverified(ctx, name, data, open)
 	}
 	return err
 }
 
 // flushName makes the name of a file durable that is not verified.
 func (s *Store) flushName(ctx context.Context, name store.Name) error {
-	return s.repeat(ctx, func(h *session.Hold, _ int) error {
+	return s.repeat(ctx, func(h *session.Session) error {
 		f, err := s.open(ctx, h, s.path(name), os.O_RDWR)
 		if err != nil {
 			return err
@@ -282,8 +281,8 @@ func (s *Store) flushName(ctx context.Context, name store.Name) error {
 // it may be torn. A pack is removed unread, since programs that list packs without an index would find it. An index
 // segment or a snapshot may have replaced a good file of the same content; it is removed only if it is torn. Files of
 // other kinds stay, since another program may have replaced them. Errors are ignored.
-func (s *Store) removeUnverified(ctx context.Context, name store.Name, data []byte, in *sharedLock) {
-	h := s.pool.Any()
+func (s *Store) removeUnverified(ctx context.Context, name store.Name, data []byte, open *sync.WaitGroup) {
+	h := s.pool.Other(nil)
 	if h == nil {
 		return
 	}
@@ -293,7 +292,7 @@ func (s *Store) removeUnverified(ctx context.Context, name store.Name, data []by
 	switch name.Kind {
 	case store.Pack:
 	case store.Index, store.Snapshot:
-		if err := s.compare(ctx, h, name, data, in); !errors.Is(err, ErrTorn) {
+		if err := s.compare(ctx, h, name, data, open); !errors.Is(err, ErrTorn) {
 			return
 		}
 	default:
@@ -305,7 +304,8 @@ func (s *Store) removeUnverified(ctx context.Context, name store.Name, data []by
 // compare opens the file under its final name, and flushes and reads it concurrently. The flush makes the rename
 // durable: without it a power cut of the server could undo it for some seconds. An error that wraps ErrTorn says where
 // the file differs from data. On a session that neither signs nor encrypts every byte is read.
-func (s *Store) compare(ctx context.Context, h *session.Hold, name store.Name, data []byte, in *sharedLock) error {
+func (s *Store) compare(ctx context.Context, h *session.Session, name store.Name, data []byte,
+	open *sync.WaitGroup) error {
 	f, err := s.open(ctx, h, s.path(name), os.O_RDWR)
 	if err != nil {
 		return err
@@ -317,7 +317,7 @@ func (s *Store) compare(ctx context.Context, h *session.Hold, name store.Name, d
 		_ = f.close(ctx) // servers do not remove an open file
 		return err
 	}
-	f.done(ctx, in)
+	f.done(ctx, open)
 	return nil
 }
 
@@ -359,9 +359,9 @@ func (f *file) compare(ctx context.Context, data []byte, full bool) error {
 
 // discard removes a temporary file, even if ctx has ended or the gate is shut. h may be nil. If it fails, the file is
 // removed later.
-func (s *Store) discard(ctx context.Context, h *session.Hold, temp string) {
+func (s *Store) discard(ctx context.Context, h *session.Session, temp string) {
 	if h == nil || h.Dead() != nil {
-		if h = s.pool.Any(); h == nil {
+		if h = s.pool.Other(nil); h == nil {
 			s.orphan(temp)
 			return
 		}
@@ -382,7 +382,7 @@ func (s *Store) orphan(temp string) {
 }
 
 // clearOrphans removes the temporary files of failed attempts.
-func (s *Store) clearOrphans(ctx context.Context, h *session.Hold) {
+func (s *Store) clearOrphans(ctx context.Context, h *session.Session) {
 	s.mu.Lock()
 	left := s.orphans
 	s.orphans = nil
@@ -398,12 +398,12 @@ func (s *Store) sweepOnce(ctx context.Context, fresh store.Name) {
 	if fresh.Kind != store.Pack || s.swept.Swap(true) {
 		return
 	}
-	s.inBackground(func() { s.onIdleSession(func(h *session.Hold) { s.sweep(ctx, h, fresh) }) })
+	s.inBackground(func() { s.onIdleSession(func(h *session.Session) { s.sweep(ctx, h, fresh) }) })
 }
 
-// sweep removes temporary files whose writers are dead, and records which pack folders exist. fresh was just stored:
-// its time is that of the server's clock. Errors are ignored.
-func (s *Store) sweep(ctx context.Context, h *session.Hold, fresh store.Name) {
+// sweep removes temporary files and scratch folders whose writers are dead, and records which pack folders exist. fresh
+// was just stored: its time is that of the server's clock. Errors are ignored.
+func (s *Store) sweep(ctx context.Context, h *session.Session, fresh store.Name) {
 	now, err := s.stat(ctx, h, s.path(fresh))
 	if err != nil {
 		return
@@ -416,20 +416,20 @@ func (s *Store) sweep(ctx context.Context, h *session.Hold, fresh store.Name) {
 	folders.Wait()
 }
 
-func (s *Store) sweepFolder(ctx context.Context, h *session.Hold, folder string, now time.Time) {
+func (s *Store) sweepFolder(ctx context.Context, h *session.Session, folder string, now time.Time) {
 	dir := path.Join(s.target.Path, folder)
 	entries, err := s.readDir(ctx, h, dir)
 	if err != nil {
 		return
 	}
 	for _, e := range entries {
-		limit := store.StaleAfter
-		if strings.HasPrefix(folded(e), ownTemp) { // the server refuses if the writer is alive
-			limit = closedAfter
-		}
-		switch id := folded(e); {
-		case isTemp(e) && now.Sub(e.ModTime()) > limit:
-			_ = s.metadata(ctx, h, func(share *smb2.Share) error { return share.Remove(path.Join(dir, e.Name())) })
+		id, age, at := folded(e), now.Sub(e.ModTime()), path.Join(dir, e.Name())
+		closed := age > closedAfter && strings.HasPrefix(id, ownTemp) // the server refuses if the writer is alive
+		switch stale := age > store.StaleAfter; {
+		case isTemp(e) && (stale || closed):
+			_ = s.metadata(ctx, h, func(share *smb2.Share) error { return share.Remove(at) })
+		case stale && e.IsDir() && strings.HasPrefix(id, store.ScratchPrefix):
+			_ = s.removeAll(ctx, at)
 		case folder == store.Pack.Folder() && e.IsDir() && len(id) == 2 && store.ValidID(id):
 			s.fans.Made(store.Name{Kind: store.Pack, ID: id})
 		}

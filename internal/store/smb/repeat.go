@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -26,10 +25,10 @@ const (
 //
 // A server that accepts connections and sends nothing is given up earlier: see givenUp.
 //
-// op must be repeatable; it gets the number of the attempt, from 1. An attempt that found nothing is repeated once: the
-// target may have been away for a moment, and Samba occasionally finds nothing while a file is being replaced.
-func (s *Store) repeat(ctx context.Context, op func(h *session.Hold, attempt int) error) (err error) {
-	if err := s.silence.since(s.pool.Heard(), s.patience.Request); err != nil {
+// op must be repeatable. An attempt that found nothing is repeated once: the target may have been away for a moment,
+// and Samba occasionally finds nothing while a file is being replaced.
+func (s *Store) repeat(ctx context.Context, op func(h *session.Session) error) (err error) {
+	if err := s.silent(); err != nil {
 		return err
 	}
 	start := time.Now()
@@ -37,11 +36,11 @@ func (s *Store) repeat(ctx context.Context, op func(h *session.Hold, attempt int
 	waited, asked := false, false
 	defer func() { s.outage.Leave(waited, err, s.patience.Back) }()
 	pause := firstPause
-	for attempt := 1; ; attempt++ {
+	for {
 		begin, moved := time.Now(), time.Time{}
-		err := s.permitted(ctx, func(h *session.Hold) error {
+		err := s.permitted(ctx, func(h *session.Session) error {
 			defer func() { moved = h.Moved() }()
-			return op(h, attempt)
+			return op(h)
 		})
 		if errors.Is(err, store.ErrNotExist) && !asked {
 			asked = true
@@ -65,7 +64,7 @@ func (s *Store) repeat(ctx context.Context, op func(h *session.Hold, attempt int
 			return err
 		}
 		if heard := s.pool.Heard(); now.Add(wait+s.pool.Longest()).Sub(latest(start, heard)) > s.patience.Silence {
-			s.silence.set(err)
+			s.gaveUp.Store(&givenUp{now, err})
 			return err
 		}
 		s.outage.Begin(&waited)
@@ -81,7 +80,7 @@ func (s *Store) repeat(ctx context.Context, op func(h *session.Hold, attempt int
 
 // permitted runs op on a session, and again if access is denied: servers return that for a request whose signature does
 // not match, because a bit of it was changed on the way.
-func (s *Store) permitted(ctx context.Context, op func(h *session.Hold) error) error {
+func (s *Store) permitted(ctx context.Context, op func(h *session.Session) error) error {
 	for n := 1; ; n++ {
 		err := s.once(ctx, op)
 		if n == maxDenials || !errors.Is(err, store.ErrDenied) || ctx.Err() != nil {
@@ -90,7 +89,7 @@ func (s *Store) permitted(ctx context.Context, op func(h *session.Hold) error) e
 	}
 }
 
-func (s *Store) once(ctx context.Context, op func(h *session.Hold) error) error {
+func (s *Store) once(ctx context.Context, op func(h *session.Session) error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -117,25 +116,17 @@ func latest(a, b time.Time) time.Time {
 }
 
 // givenUp remembers that a server was given up as silent. Without it, each of the operations that end a run would wait
-// for the server again. The zero value is ready, for any number of goroutines.
+// for the server again.
 type givenUp struct {
-	mu  sync.Mutex
 	at  time.Time
-	err error
+	why error
 }
 
-func (g *givenUp) set(err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.at, g.err = time.Now(), err
-}
-
-// since returns why the server was given up, if that was less than patience ago and the server was not heard again.
-func (g *givenUp) since(heard time.Time, patience time.Duration) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.err == nil || heard.After(g.at) || time.Since(g.at) > patience {
+// silent returns why the server was given up, if that was less than Patience.Request ago and it was not heard again.
+func (s *Store) silent() error {
+	g := s.gaveUp.Load()
+	if g == nil || s.pool.Heard().After(g.at) || time.Since(g.at) > s.patience.Request {
 		return nil
 	}
-	return g.err
+	return g.why
 }

@@ -35,7 +35,7 @@ func (s *Store) Scratch(ctx context.Context,
 	name := store.TempName(store.ScratchPrefix)
 	at := path.Join(s.target.Path, name)
 	var opened []*Store
-	err = s.permitted(ctx, func(h *session.Hold) error { return s.makeDir(ctx, h, at) })
+	err = s.permitted(ctx, func(h *session.Session) error { return s.makeDir(ctx, h, at) })
 	if err != nil && session.Status(err) != 0 {
 		return err // the server's answer: the folder was not made
 	}
@@ -50,7 +50,13 @@ func (s *Store) Scratch(ctx context.Context,
 	if err != nil {
 		return err
 	}
-	s.removeStale(ctx, at)
+	_ = s.once(ctx, func(h *session.Session) error {
+		fresh, err := s.stat(ctx, h, at)
+		if err == nil {
+			s.sweepFolder(ctx, h, "", fresh.ModTime())
+		}
+		return err
+	})
 	return use(name, func(name string) store.Store {
 		one := s.below(name)
 		opened = append(opened, one)
@@ -69,34 +75,13 @@ func (s *Store) below(name string) *Store {
 	return one
 }
 
-// removeStale removes the scratch folders of killed programs. Errors are ignored.
-func (s *Store) removeStale(ctx context.Context, fresh string) {
-	var now fs.FileInfo
-	var entries []fs.FileInfo
-	err := s.once(ctx, func(h *session.Hold) (err error) {
-		if now, err = s.stat(ctx, h, fresh); err == nil {
-			entries, err = s.readDir(ctx, h, s.target.Path)
-		}
-		return err
-	})
-	if err != nil {
-		return
-	}
-	for _, e := range entries {
-		stale := now.ModTime().Sub(e.ModTime()) > store.StaleAfter
-		if stale && e.IsDir() && strings.HasPrefix(folded(e), store.ScratchPrefix) {
-			_ = s.removeAll(ctx, path.Join(s.target.Path, e.Name()))
-		}
-	}
-}
-
 // removeAll removes a folder with its contents, even if ctx has ended or the gate is shut. It retries for a while: a
 // request of this program may still be in flight, or the connection was lost.
 func (s *Store) removeAll(ctx context.Context, at string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer cancel()
 	for pause := firstPause; ; pause *= 2 {
-		err := s.once(ctx, func(h *session.Hold) error { return s.removeTree(ctx, h, at, removeDepth) })
+		err := s.once(ctx, func(h *session.Session) error { return s.removeTree(ctx, h, at, removeDepth) })
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -106,7 +91,7 @@ func (s *Store) removeAll(ctx context.Context, at string) error {
 	}
 }
 
-func (s *Store) removeTree(ctx context.Context, h *session.Hold, at string, depth int) error {
+func (s *Store) removeTree(ctx context.Context, h *session.Session, at string, depth int) error {
 	var entries []fs.FileInfo
 	err := h.Do(ctx, func(share *smb2.Share) (err error) {
 		entries, err = share.ReadDir(at)
@@ -137,7 +122,7 @@ func (s *Store) removeTree(ctx context.Context, h *session.Hold, at string, dept
 }
 
 // remove removes a file or an empty folder without waiting at the gate.
-func remove(ctx context.Context, h *session.Hold, at string) error {
+func remove(ctx context.Context, h *session.Session, at string) error {
 	err := h.Do(ctx, func(share *smb2.Share) error { return share.Remove(at) })
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -145,41 +130,19 @@ func remove(ctx context.Context, h *session.Hold, at string) error {
 	return err
 }
 
-// Link returns how the connection to the server is protected.
-func (s *Store) Link(ctx context.Context) (l session.Link, err error) {
-	err = s.permitted(ctx, func(h *session.Hold) error {
-		if _, err := s.stat(ctx, h, s.target.Path); err != nil {
-			return err
-		}
-		l = h.Link()
-		return nil
-	})
-	return l, err
-}
-
-// Describe returns Link in words.
+// Describe describes the connection to the server.
 func (s *Store) Describe(ctx context.Context) (store.Link, error) {
-	l, err := s.Link(ctx)
+	l := store.Link{Protocol: "smb", Server: s.target.Host, Source: "//" + s.target.Host + "/" + s.target.Share,
+		Durable: "The server acknowledges flushes.", Advice: flushes}
+	err := s.permitted(ctx, func(h *session.Session) error {
+		_, err := s.stat(ctx, h, s.target.Path)
+		l.What, l.Remedy = h.Describe(s.target.Host)
+		return err
+	})
 	if err != nil {
 		return store.Link{}, err
 	}
-	out := store.Link{Protocol: "smb", Server: s.target.Host, Source: "//" + s.target.Host + "/" + s.target.Share,
-		What:    fmt.Sprintf("SMB %s with %s", l.Dialect, s.target.Host),
-		Durable: "The server acknowledges flushes.", Advice: flushes}
-	switch {
-	case l.Guest:
-		out.What += ", as a guest."
-		out.Remedy = "anyone who reaches the server can remove the repository: create a user with a password for backups"
-	case l.Encrypted:
-		out.What += fmt.Sprintf(", encrypted (%s).", l.Cipher)
-	case l.Signed:
-		out.What += ", each request signed."
-	default:
-		out.What += ", neither signed nor encrypted."
-		out.Remedy = "others on the network could change what is sent. Each file is therefore read back in full, which " +
-			"costs time; --smb-sign required prevents both"
-	}
-	return out, nil
+	return l, nil
 }
 
 // flushes is what to know about flushes on a server.

@@ -70,9 +70,8 @@ type Store struct {
 	patience    Patience
 	pool        *session.Pool
 	outage      store.Outage
-	silence     givenUp
-	locks       fileLocks
-	unprotected atomic.Bool // a file was written by a session that neither signs nor encrypts
+	gaveUp      atomic.Pointer[givenUp] // nil: not yet
+	unprotected atomic.Bool             // a file was written by a session that neither signs nor encrypts
 	// the config file was seen: its absence means that the disk of the share is gone
 	known      atomic.Bool
 	witness    atomic.Pointer[fs.FileInfo] // the config file at first; nil: not seen yet
@@ -82,8 +81,9 @@ type Store struct {
 	background sync.WaitGroup // see inBackground
 
 	mu      sync.Mutex
-	orphans []string // temporary files that could not be removed yet
-	closed  bool     // Close was called: inBackground runs in the foreground
+	locks   map[store.Name]*fileLock // of files in use
+	orphans []string                 // temporary files that could not be removed yet
+	closed  bool                     // Close was called: inBackground runs in the foreground
 }
 
 var _ store.Store = (*Store)(nil)
@@ -101,14 +101,14 @@ func Create(ctx context.Context, t Target, o Options) (*Store, error) {
 }
 
 func begin(ctx context.Context, t Target, o Options, what string,
-	first func(*Store, context.Context, *session.Hold) error) (
+	first func(*Store, context.Context, *session.Session) error) (
 	*Store, error,
 ) {
 	s, err := newStore(ctx, t, o)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	if err := s.permitted(ctx, func(h *session.Hold) error { return first(s, ctx, h) }); err != nil {
+	if err := s.permitted(ctx, func(h *session.Session) error { return first(s, ctx, h) }); err != nil {
 		s.pool.Close()
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
@@ -146,7 +146,7 @@ func newStore(ctx context.Context, t Target, o Options) (*Store, error) {
 }
 
 // find checks that the folder exists. A config file proves it.
-func (s *Store) find(ctx context.Context, h *session.Hold) error {
+func (s *Store) find(ctx context.Context, h *session.Session) error {
 	if err := s.findConfig(ctx, h); err != nil || s.known.Load() {
 		return err
 	}
@@ -161,7 +161,7 @@ func (s *Store) find(ctx context.Context, h *session.Hold) error {
 }
 
 // build makes the folders.
-func (s *Store) build(ctx context.Context, h *session.Hold) error {
+func (s *Store) build(ctx context.Context, h *session.Session) error {
 	if err := s.makeDirs(ctx, h, s.target.Path); err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (s *Store) Close() error {
 	s.mu.Unlock()
 	defer time.AfterFunc(closing, s.pool.Abort).Stop()
 	s.background.Wait()
-	if h := s.pool.Any(); h != nil {
+	if h := s.pool.Other(nil); h != nil {
 		s.clearOrphans(context.Background(), h)
 		h.Release()
 	}
@@ -216,18 +216,17 @@ func (s *Store) get(ctx context.Context, name store.Name, off int64, p []byte) e
 	if off < 0 {
 		return fmt.Errorf("negative offset %d", off)
 	}
-	release, err := s.locks.lock(ctx, name, 1)
+	open, release, err := s.lock(ctx, name, 1)
 	if err != nil {
 		return err
 	}
-	in := newSharedLock(release)
-	defer in.release()
-	return s.repeat(ctx, func(h *session.Hold, _ int) error {
+	defer release()
+	return s.repeat(ctx, func(h *session.Session) error {
 		f, err := s.open(ctx, h, s.path(name), os.O_RDONLY)
 		if err != nil {
 			return err
 		}
-		defer f.done(ctx, in)
+		defer f.done(ctx, open)
 		if off > math.MaxInt64-int64(len(p)) {
 			return fmt.Errorf("%w: no file reaches to %d bytes from %d", store.ErrShort, len(p), off)
 		}
@@ -243,7 +242,7 @@ func (s *Store) Stat(ctx context.Context, name store.Name) (info store.Info, err
 		}
 	}
 	if err = name.Check(); err == nil {
-		err = s.repeat(ctx, func(h *session.Hold, _ int) error {
+		err = s.repeat(ctx, func(h *session.Session) error {
 			found, err := s.stat(ctx, h, s.path(name))
 			if err != nil {
 				return err
@@ -268,13 +267,13 @@ func (s *Store) Delete(ctx context.Context, name store.Name) (err error) {
 	if err := name.Check(); err != nil {
 		return err
 	}
-	release, err := s.locks.lock(ctx, name, exclusive)
+	_, release, err := s.lock(ctx, name, exclusive)
 	if err != nil {
 		return err
 	}
 	defer release()
 	asked := false // the server may have executed a request that failed
-	err = s.repeat(ctx, func(h *session.Hold, _ int) error {
+	err = s.repeat(ctx, func(h *session.Session) error {
 		err := s.metadata(ctx, h, func(share *smb2.Share) error { return share.Remove(s.path(name)) })
 		asked = asked || (err != nil && !errors.Is(err, fs.ErrNotExist))
 		return err
@@ -297,7 +296,7 @@ func (s *Store) path(name store.Name) string { return path.Join(s.target.Path, n
 //
 // None of its requests takes more than one credit. The library counts some more than it was granted, and a server
 // that grants few ends the connection when more are used.
-func (s *Store) findConfig(ctx context.Context, h *session.Hold) error {
+func (s *Store) findConfig(ctx context.Context, h *session.Session) error {
 	at := s.path(store.Name{Kind: store.Config})
 	var info fs.FileInfo
 	data, n := make([]byte, 4<<10), 0 // more than a config has
@@ -339,7 +338,7 @@ func (s *Store) sawConfig(name store.Name) {
 // checkPresent runs after something was not found. It returns nil if the target is there, else store.ErrGone or the
 // error that prevented the check. It uses the session that found nothing: if the disk of a server comes and goes,
 // sessions that were opened at other times may see something else.
-func (s *Store) checkPresent(ctx context.Context, h *session.Hold, what error) error {
+func (s *Store) checkPresent(ctx context.Context, h *session.Session, what error) error {
 	known := s.known.Load()
 	witness := s.target.Path
 	if known {
@@ -358,7 +357,7 @@ func (s *Store) checkPresent(ctx context.Context, h *session.Hold, what error) e
 	return err
 }
 
-func (s *Store) stat(ctx context.Context, h *session.Hold, at string) (info fs.FileInfo, err error) {
+func (s *Store) stat(ctx context.Context, h *session.Session, at string) (info fs.FileInfo, err error) {
 	err = s.metadata(ctx, h, func(share *smb2.Share) (err error) {
 		info, err = share.Stat(at)
 		return err
@@ -367,7 +366,7 @@ func (s *Store) stat(ctx context.Context, h *session.Hold, at string) (info fs.F
 }
 
 // makeDir creates one folder, unless it exists.
-func (s *Store) makeDir(ctx context.Context, h *session.Hold, at string) error {
+func (s *Store) makeDir(ctx context.Context, h *session.Session, at string) error {
 	err := s.flush(ctx, h, func(share *smb2.Share) error { return share.Mkdir(at, fs.ModePerm) })
 	if errors.Is(err, fs.ErrExist) {
 		return nil
@@ -376,7 +375,7 @@ func (s *Store) makeDir(ctx context.Context, h *session.Hold, at string) error {
 }
 
 // makeDirs creates a folder with all missing parents.
-func (s *Store) makeDirs(ctx context.Context, h *session.Hold, at string) error {
+func (s *Store) makeDirs(ctx context.Context, h *session.Session, at string) error {
 	info, err := s.stat(ctx, h, at)
 	if err == nil && !info.IsDir() {
 		return fmt.Errorf("there is a file at %s; choose another path", s.Location())
@@ -395,16 +394,16 @@ func (s *Store) makeDirs(ctx context.Context, h *session.Hold, at string) error 
 }
 
 // metadata runs call as a metadata operation of the gate.
-func (s *Store) metadata(ctx context.Context, h *session.Hold, call func(*smb2.Share) error) error {
+func (s *Store) metadata(ctx context.Context, h *session.Session, call func(*smb2.Share) error) error {
 	return s.gated(ctx, h, iopolicy.Metadata, call)
 }
 
 // flush runs call as an operation that makes something durable.
-func (s *Store) flush(ctx context.Context, h *session.Hold, call func(*smb2.Share) error) error {
+func (s *Store) flush(ctx context.Context, h *session.Session, call func(*smb2.Share) error) error {
 	return s.gated(ctx, h, iopolicy.Sync, call)
 }
 
-func (s *Store) gated(ctx context.Context, h *session.Hold, kind iopolicy.Kind, call func(*smb2.Share) error) error {
+func (s *Store) gated(ctx context.Context, h *session.Session, kind iopolicy.Kind, call func(*smb2.Share) error) error {
 	_, err := s.pass.Do(ctx, iopolicy.Op{Kind: kind, Certain: true}, func(int) (int, error) {
 		return 0, h.Do(ctx, call)
 	})

@@ -9,7 +9,7 @@ var (
 	ErrInsecure = errors.New("the connection is not as secure as required")
 	// ErrDropped: the session ended during a request; the server may have executed it.
 	ErrDropped = errors.New("the connection to the server was lost")
-	// ErrClosed: Pool.Close was called.
+	// ErrClosed: Pool.Close or Pool.Abort was called.
 	ErrClosed = errors.New("the store is closed")
 
 	// errHungUp: the server closed the connection.
@@ -22,8 +22,6 @@ var (
 	errAltered = errors.New("messages are changed on the way, by a cable, a switch, a network card or an attacker")
 	// errLowered: the answer to the negotiation names an older protocol than the server has.
 	errLowered = errors.New("the negotiation was changed on the way")
-	// errReplaced: an operation needed a session that began later.
-	errReplaced = errors.New("another connection took its place")
 	// errNonsense: the server's answer is invalid.
 	errNonsense = errors.New("the server's answer makes no sense")
 )

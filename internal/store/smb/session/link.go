@@ -1,19 +1,11 @@
 package session
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"sync/atomic"
 )
-
-// Link describes how a session is protected, as negotiated and as seen on the wire.
-type Link struct {
-	Dialect string // such as "3.1.1"
-	Cipher  string // as negotiated, such as "AES-128-GCM"; "": none. It is used only if Encrypted.
-	// Encrypted and Signed are about the last request that was sent.
-	Encrypted, Signed bool
-	Guest             bool // the session is that of a guest
-}
 
 // How a request was sent.
 const (
@@ -30,7 +22,7 @@ const (
 	encryptedMagic = 0xfd
 )
 
-// link collects that from the frames.
+// link collects from the frames how a session is protected.
 type link struct {
 	dialect, cipher, sent atomic.Uint32
 	guest                 atomic.Bool
@@ -55,23 +47,25 @@ func (l *link) agreed(p []byte) {
 	l.cipher.Store(uint32(cipherOf(p)))
 }
 
-// Link returns how the session is protected, as of the last request.
-func (s *Session) Link() Link {
+// Describe says in one sentence how requests to host are protected, as of the last one, and what to do about a
+// weakness.
+func (s *Session) Describe(host string) (what, remedy string) {
 	l := &s.wire.link
-	out := Link{
-		Encrypted: l.sent.Load() == sentEncrypted, Signed: l.sent.Load() == sentSigned,
-		Guest: l.guest.Load(),
-	}
-	out.Dialect = dialectName(l.dialect.Load())
-	if c := l.cipher.Load(); c != 0 {
-		out.Cipher = map[uint32]string{
+	what = "SMB " + dialectName(l.dialect.Load()) + " with " + host
+	switch sent := l.sent.Load(); {
+	case l.guest.Load():
+		return what + ", as a guest.",
+			"anyone who reaches the server can remove the repository: create a user with a password for backups"
+	case sent == sentEncrypted:
+		cipher := map[uint32]string{
 			aes128CCM: "AES-128-CCM", aes128GCM: "AES-128-GCM", 3: "AES-256-CCM", 4: "AES-256-GCM",
-		}[c]
-		if out.Cipher == "" {
-			out.Cipher = fmt.Sprintf("cipher %d", c)
-		}
+		}[l.cipher.Load()]
+		return fmt.Sprintf("%s, encrypted (%s).", what, cmp.Or(cipher, fmt.Sprintf("cipher %d", l.cipher.Load()))), ""
+	case sent == sentSigned:
+		return what + ", each request signed.", ""
 	}
-	return out
+	return what + ", neither signed nor encrypted.", "others on the network could change what is sent. Each file is " +
+		"therefore read back in full, which costs time; --smb-sign required prevents both"
 }
 
 // dialects are the versions of SMB, newest first.

@@ -8,11 +8,12 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/cloudsoda/go-smb2"
+
+	"github.com/tidemark-backup/tidemark/internal/store"
 )
 
 const (
@@ -27,11 +28,11 @@ const (
 
 // Session is one connection with one logon and the share, for many goroutines. It ends as a whole.
 type Session struct {
+	store.Use
 	wire     *wire
 	share    *smb2.Share // bound to ctx
 	ctx      context.Context
 	end      context.CancelCauseFunc
-	began    time.Time
 	patience time.Duration // Login.Patience
 	used     atomic.Int64  // start of the last request
 	remote   *smb2.Session
@@ -128,7 +129,7 @@ func dial(ctx context.Context, l Login) (*Session, error) {
 		Negotiator:       smb2.Negotiator{RequireMessageSigning: l.Protection != AsOffered},
 		Initiator:        who,
 	}
-	s := &Session{wire: w, began: time.Now(), patience: l.Patience}
+	s := &Session{wire: w, patience: l.Patience}
 	s.ctx, s.end = context.WithCancelCause(context.Background())
 	if err := guarded(func() error { return s.begin(limited, d, l) }); err != nil {
 		s.kill(err)
@@ -206,6 +207,12 @@ func (s *Session) Altered() error {
 // Moved returns when a byte was last received, or sent and taken.
 func (s *Session) Moved() time.Time { return s.wire.lastMoved() }
 
+// Alive reports whether the session has not ended.
+func (s *Session) Alive() bool { return s.ctx.Err() == nil }
+
+// Retire ends a session that nobody uses.
+func (s *Session) Retire() { s.kill(ErrClosed) }
+
 // Dead returns why the session ended, nil while it lives.
 func (s *Session) Dead() error {
 	if s.ctx.Err() == nil {
@@ -225,9 +232,10 @@ func (s *Session) Do(ctx context.Context, f func(*smb2.Share) error) error {
 		return err
 	}
 	s.used.Store(time.Now().UnixNano())
-	w := watch(ctx, s)
+	over := make(chan struct{})
+	go s.watch(ctx, over)
 	err := guarded(func() error { return f(s.share) })
-	w.stop()
+	close(over)
 	if err == nil {
 		return nil
 	}
@@ -278,69 +286,35 @@ func Ended(ctx context.Context, err error) bool {
 	return errors.Is(err, io.EOF) && ctx.Err() == nil && !errors.Is(err, ErrDropped) && !lost(err)
 }
 
-// watcher kills a session whose requests make no progress.
-type watcher struct {
-	session *Session
-	ctx     context.Context
-	began   time.Time
-	mu      sync.Mutex
-	timer   *time.Timer
-	release func() bool
-	over    bool
-}
-
-func watch(ctx context.Context, s *Session) *watcher {
-	w := &watcher{session: s, ctx: ctx, began: time.Now()}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.timer = time.AfterFunc(s.patience, w.look)
-	w.release = context.AfterFunc(ctx, func() { w.again(grace) })
-	return w
-}
-
-// again schedules the next check, unless the requests are over.
-func (w *watcher) again(after time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.over {
-		w.timer.Reset(after)
-	}
-}
-
-func (w *watcher) look() {
-	if w.ctx.Err() != nil {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if !w.over {
-			w.session.kill(context.Cause(w.ctx))
+// watch kills the session if its requests make no progress until they are over.
+func (s *Session) watch(ctx context.Context, over <-chan struct{}) {
+	began, wait := time.Now(), time.NewTimer(s.patience)
+	defer wait.Stop()
+	for {
+		select {
+		case <-over:
+			return
+		case <-ctx.Done():
+			select {
+			case <-over:
+			case <-time.After(grace):
+				s.kill(context.Cause(ctx))
+			}
+			return
+		case <-wait.C:
+		}
+		total := time.Since(began)
+		still := min(total, time.Since(s.Moved()))
+		if still < s.patience && total < utmost*s.patience {
+			wait.Reset(s.patience - still)
+			continue
+		}
+		s.kill(fmt.Errorf("%w for %v", errStalled, still.Round(time.Second)))
+		if o := s.wire.server; o.drop != nil && time.Since(time.Unix(0, o.heard.Load())) >= s.patience {
+			o.drop()
 		}
 		return
 	}
-	since := w.began
-	if moved := w.session.wire.lastMoved(); moved.After(since) {
-		since = moved
-	}
-	still, total, patience := time.Since(since), time.Since(w.began), w.session.patience
-	if still < patience && total < utmost*patience {
-		w.again(patience - still)
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.over {
-		w.session.kill(fmt.Errorf("%w for %v", errStalled, min(still, total).Round(time.Second)))
-		if s := w.session.wire.server; s.drop != nil && time.Since(time.Unix(0, s.heard.Load())) >= patience {
-			s.drop()
-		}
-	}
-}
-
-func (w *watcher) stop() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.over = true
-	w.timer.Stop()
-	w.release()
 }
 
 // keep sends an Echo whenever the session was idle for that long, until it ends. Servers and routers drop idle
