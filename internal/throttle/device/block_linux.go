@@ -12,9 +12,9 @@ import (
 )
 
 // device returns the storage of a block device, by its directory in sysfs without symbolic links.
-func (v *view) device(dir string) storage {
+func (v *view) device(dir string) Info {
 	if v.depth > deepest {
-		return storage{is: "more layers than anybody stacks"}
+		return Info{is: "more layers than anybody stacks"}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "partition")); err == nil {
 		dir = filepath.Dir(dir) // the whole disk, which has the queue
@@ -25,7 +25,7 @@ func (v *view) device(dir string) storage {
 }
 
 // stack follows a device that is made of others.
-func (v *view) stack(dir string) storage {
+func (v *view) stack(dir string) Info {
 	name := filepath.Base(dir)
 	if legs := v.deeper().linked(filepath.Join(dir, "slaves")); len(legs) > 0 { // device mapper, md
 		s := together(legs)
@@ -46,9 +46,9 @@ func (v *view) stack(dir string) storage {
 
 // loop returns the storage of a loop device's file. The kernel copies the flag of the device below, or sets it to 0
 // without one; so a flag that differs was set by a person.
-func (v *view) loop(dir, file string) storage {
+func (v *view) loop(dir, file string) Info {
 	name := filepath.Base(dir)
-	unseen := storage{is: name + " in " + file + ", which cannot be seen from here", leaves: leaf(dir)}
+	unseen := Info{is: name + " in " + file + ", which cannot be seen from here", Leaves: leaf(dir)}
 	path, deleted := strings.CutSuffix(file, " (deleted)")
 	o, err := lookAt(path)
 	if err != nil && deleted {
@@ -58,17 +58,17 @@ func (v *view) loop(dir, file string) storage {
 		return unseen
 	}
 	below := v.deeper().medium(&o)
-	if below.indirect = true; len(below.leaves) == 0 {
-		below.leaves, below.indirect = leaf(dir), false
+	if below.Indirect = true; len(below.Leaves) == 0 {
+		below.Leaves, below.Indirect = leaf(dir), false
 	}
 	below.is = name + " on " + below.is
-	below.weak = below.weak && attribute(dir, "loop/dio") == "1" // otherwise what it reads may have been in memory
+	below.Weak = below.Weak && attribute(dir, "loop/dio") == "1" // otherwise what it reads may have been in memory
 	switch turns, known := rotational(dir); {
 	case known && turns && !below.rotates:
-		below.medium, below.weak = HDD, false
+		below.Medium, below.Weak = HDD, false
 		below.is = name + ", set to rotational by hand (rotational is 1)"
 	case known && !turns && below.rotates:
-		below.medium, below.weak = SSD, false
+		below.Medium, below.Weak = SSD, false
 		below.is = name + ", set to not rotational by hand (rotational is 0)"
 	}
 	return below
@@ -82,21 +82,21 @@ func leaf(dir string) []Leaf {
 
 // disk returns the storage of a device that is not made of others. A flag of 0 is good evidence: the driver has asked
 // the device, or a person has set it. 1 is the default.
-func disk(dir string) storage {
+func disk(dir string) Info {
 	name := filepath.Base(dir)
-	s := storage{leaves: leaf(dir), weak: true}
+	s := Info{Leaves: leaf(dir), Weak: true}
 	turns, known := rotational(dir)
 	switch kind := driven(name); {
 	case kind == "memory":
-		s.medium, s.is, s.weak = Memory, name+", a disk in memory", false
+		s.Medium, s.is, s.Weak = Memory, name+", a disk in memory", false
 	case kind == "stack":
-		s.is, s.leaves, s.weak = name+", whose disks the kernel does not show", nil, false
+		s.is, s.Leaves, s.Weak = name+", whose disks the kernel does not show", nil, false
 	case kind == "network":
 		s.is = name + ", a disk on another machine, whose medium is unknown"
 	case !known:
 		s.is = name + ", which does not report whether it is rotational"
 	case !turns:
-		s.medium, s.is, s.weak = SSD, name+", which does not turn (rotational is 0)", false
+		s.Medium, s.is, s.Weak = SSD, name+", which does not turn (rotational is 0)", false
 	default:
 		turning(&s, dir)
 	}
@@ -119,15 +119,15 @@ func driven(name string) string {
 // turning weighs the evidence of a disk that says rotational=1. A rate of revolutions can only come from a disk that
 // has one; without it the flag is the kernel's default, which counts for little, and for nothing where something stands
 // before the disk.
-func turning(s *storage, dir string) {
+func turning(s *Info, dir string) {
 	name := filepath.Base(dir)
 	if rpm := revolutions(dir); rpm > 0 {
-		s.medium, s.weak = HDD, false
+		s.Medium, s.Weak = HDD, false
 		s.is = fmt.Sprintf("%s, which turns %d times a minute", name, rpm)
 	} else if veil := veiled(dir); veil != "" {
 		s.is = fmt.Sprintf("%s, %s: rotational=1 says nothing about its medium", name, veil)
 	} else {
-		s.medium, s.is = HDD, name+", which turns (rotational is 1)"
+		s.Medium, s.is = HDD, name+", which turns (rotational is 1)"
 	}
 }
 

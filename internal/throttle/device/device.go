@@ -112,7 +112,9 @@ type Info struct {
 	// own reads are missing in the kernel's counters of this process.
 	Indirect bool
 
-	domain string // Key, whatever the medium
+	domain  string // Key, whatever the medium; before complete, only where the leaves are not what counts
+	is      string // completes the sentence "The data lies on ..."
+	rotates bool   // the kernel's flag of the device on top, which a loop device in a file there inherits
 }
 
 // Name returns the name of the storage in reports: its disks, or the server, or the type of the file system.
@@ -150,5 +152,5 @@ func Numbered(dev uint64) (Info, error) {
 	if !ok {
 		return Info{}, fmt.Errorf("find device %s: %w", numberText(dev), ErrNumber)
 	}
-	return s.info(kind), nil
+	return s.complete(kind), nil
 }

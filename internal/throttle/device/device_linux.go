@@ -38,10 +38,10 @@ func identify(d *localfs.Dir, kind string) string {
 }
 
 // behind returns the storage of an object of a local file system, or of a block device.
-func (v *view) behind(o *object) storage {
+func (v *view) behind(o *object) Info {
 	switch {
 	case v.depth > deepest:
-		return storage{is: "more layers than anybody stacks"}
+		return Info{is: "more layers than anybody stacks"}
 	case o.stat.Type == tree.BlockDevice:
 		return v.numbered(o.stat.Rdev)
 	case o.fs.Type == "overlay":
@@ -53,7 +53,7 @@ func (v *view) behind(o *object) storage {
 	}
 	s := v.numbered(o.stat.Dev)
 	if fuse(o.fs.Type) {
-		s.indirect, s.weak = true, false // what the program answers may have been in its memory
+		s.Indirect, s.Weak = true, false // what the program answers may have been in its memory
 	}
 	return s
 }
@@ -65,22 +65,22 @@ func fuse(kind string) bool {
 
 // elsewhere returns the storage of a file mounted over its place, by its device number. An anonymous number would need
 // the directory around it, which is hidden.
-func (v *view) elsewhere(o *object) storage {
+func (v *view) elsewhere(o *object) Info {
 	if o.stat.Dev>>32 != 0 {
 		return v.numbered(o.stat.Dev)
 	}
-	return storage{is: "a file mounted over its place, from where is not known"}
+	return Info{is: "a file mounted over its place, from where is not known"}
 }
 
 // anonymous returns the storage of a file system with an anonymous device number: zfs, bcachefs, most of FUSE.
-func (v *view) anonymous(o *object) storage {
+func (v *view) anonymous(o *object) Info {
 	if !fuse(o.fs.Type) { // whose source is what a program says it is
 		if s, ok := v.mounted(o); ok {
 			s.is = o.fs.Type + " on " + s.is
 			return s
 		}
 	}
-	s := storage{is: o.fs.Type + ", which shows no device", indirect: fuse(o.fs.Type)}
+	s := Info{is: o.fs.Type + ", which shows no device", Indirect: fuse(o.fs.Type)}
 	if o.fs.Type == "zfs" { // pool/dataset
 		if pool, _, _ := strings.Cut(v.source(o), "/"); pool != "" {
 			s.domain = "fs:zfs:" + pool
@@ -90,29 +90,29 @@ func (v *view) anonymous(o *object) storage {
 }
 
 // numbered returns the storage of a block device, by its number: major<<32 | minor.
-func (v *view) numbered(dev uint64) storage {
+func (v *view) numbered(dev uint64) Info {
 	number := numberText(dev)
 	dir, err := filepath.EvalSymlinks(filepath.Join(v.sys, "dev/block", number))
 	if err != nil {
-		return storage{is: "device " + number + ", which the kernel does not show here"}
+		return Info{is: "device " + number + ", which the kernel does not show here"}
 	}
 	return v.device(dir)
 }
 
 // byNumber is numbered for any file system, with its type where known; !ok: the storage is not known.
-func (v *view) byNumber(dev uint64) (s storage, kind string, ok bool) {
+func (v *view) byNumber(dev uint64) (s Info, kind string, ok bool) {
 	if dev>>32 == 0 {
 		o := object{fs: localfs.FSInfo{Type: v.mount(0, dev).kind}, stat: localfs.Stat{Dev: dev, Type: tree.Dir}}
 		s = v.medium(&o)
-		return s, o.fs.Type, s.medium == Memory
+		return s, o.fs.Type, s.Medium == Memory
 	}
 	s = v.numbered(dev)
-	return s, "", len(s.leaves) > 0 || s.domain != "" || s.medium == Memory
+	return s, "", len(s.Leaves) > 0 || s.domain != "" || s.Medium == Memory
 }
 
 // btrfs uses the ID of the file system, under which the kernel lists its devices; without one, the device in the mount
 // table.
-func (v *view) btrfs(o *object) storage {
+func (v *view) btrfs(o *object) Info {
 	if o.label != "" {
 		return v.btrfsDevices(o.label)
 	}
@@ -120,27 +120,27 @@ func (v *view) btrfs(o *object) storage {
 		s.is = "btrfs on " + s.is
 		return s
 	}
-	return storage{is: "btrfs, which shows no device"}
+	return Info{is: "btrfs, which shows no device"}
 }
 
-func (v *view) btrfsDevices(id string) storage {
+func (v *view) btrfsDevices(id string) Info {
 	legs := v.linked(filepath.Join(v.sys, "fs/btrfs", id, "devices"))
 	if len(legs) == 0 {
-		return storage{is: "btrfs " + id + ", whose devices the kernel does not show here"}
+		return Info{is: "btrfs " + id + ", whose devices the kernel does not show here"}
 	}
 	return several(legs)
 }
 
 // overlay returns the storage of the upper layer, which takes all changes; without one, of the topmost lower layer.
 // The path is that of the host: inside a container it usually does not exist.
-func (v *view) overlay(o *object) storage {
+func (v *view) overlay(o *object) Info {
 	layer := v.layer(o.stat.MountID, o.stat.Dev)
 	if !filepath.IsAbs(layer) {
-		return storage{is: "overlay with unknown layers"}
+		return Info{is: "overlay with unknown layers"}
 	}
 	below, err := lookAt(layer)
 	if err != nil {
-		return storage{is: "overlay, whose layer " + layer + " cannot be seen from here"}
+		return Info{is: "overlay, whose layer " + layer + " cannot be seen from here"}
 	}
 	s := v.deeper().medium(&below)
 	s.is = "overlay on " + s.is
@@ -149,14 +149,14 @@ func (v *view) overlay(o *object) storage {
 }
 
 // linked returns the storage of all devices that a directory of sysfs links to.
-func (v *view) linked(dir string) []storage {
+func (v *view) linked(dir string) []Info {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil
 	}
-	var legs []storage
+	var legs []Info
 	for _, e := range entries {
-		leg := storage{is: e.Name() + ", which the kernel does not show here"}
+		leg := Info{is: e.Name() + ", which the kernel does not show here"}
 		if to, err := filepath.EvalSymlinks(filepath.Join(dir, e.Name())); err == nil {
 			leg = v.device(to)
 		}

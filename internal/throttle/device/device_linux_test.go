@@ -64,7 +64,7 @@ func TestDisks(t *testing.T) {
 			for name, value := range c.more {
 				k.write(at+"/"+name, value)
 			}
-			got := k.numbered(number(8, 0)).info("ext4")
+			got := k.numbered(number(8, 0)).complete("ext4")
 			require.Equal(t, c.want, got.Medium, got.Why)
 			require.Contains(t, got.Why, c.why)
 			require.Regexp(t, `^The data lies on .*\.$`, got.Why)
@@ -125,7 +125,7 @@ func TestStacks(t *testing.T) {
 	} {
 		got := k.numbered(c.dev)
 		require.Equal(t, c.rotates, got.rotates, "%x", c.dev)
-		info := got.info("xfs")
+		info := got.complete("xfs")
 		require.Equal(t, c.want, info.Medium, info.Why)
 		require.Equal(t, c.disks, strings.Join(info.Disks, " "), info.Why)
 		require.Contains(t, info.Why, c.why)
@@ -138,7 +138,7 @@ func TestCirclesEnd(t *testing.T) {
 	at := k.stack("253:0", "dm-0", "0")
 	k.link(at+"/slaves/dm-0", at)
 	got := k.numbered(number(253, 0))
-	require.Equal(t, Unknown, got.medium)
+	require.Equal(t, Unknown, got.Medium)
 	require.Contains(t, got.is, "more layers than anybody stacks")
 }
 
@@ -179,7 +179,7 @@ func TestLoops(t *testing.T) {
 			k.disk(home, c.at, c.rotational)
 			at := k.disk("7:3", "virtual/block/loop3", c.loop)
 			k.write(at+"/loop/backing_file", c.file+"\n")
-			got := k.numbered(number(7, 3)).info("ext4")
+			got := k.numbered(number(7, 3)).complete("ext4")
 			require.Equal(t, c.want, got.Medium, got.Why)
 			require.Contains(t, got.Why, c.why)
 			if !strings.Contains(c.why, "cannot") {
@@ -210,13 +210,13 @@ func TestBtrfsDevices(t *testing.T) {
 	k, turns, _, fast, _ := machine(t)
 	const id = "0b1c2d3e-0000-4000-8000-123456789abc"
 	k.link("fs/btrfs/"+id+"/devices/nvme0n1p1", fast)
-	got := k.btrfsDevices(id).info("btrfs")
+	got := k.btrfsDevices(id).complete("btrfs")
 	require.Equal(t, SSD, got.Medium)
 	k.link("fs/btrfs/"+id+"/devices/sda1", turns)
-	got = k.btrfsDevices(id).info("btrfs")
+	got = k.btrfsDevices(id).complete("btrfs")
 	require.Equal(t, HDD, got.Medium)
 	require.Equal(t, []string{"nvme0n1", "sda"}, got.Disks)
-	got = k.btrfsDevices("another").info("btrfs")
+	got = k.btrfsDevices("another").complete("btrfs")
 	require.Equal(t, Unknown, got.Medium)
 	require.Contains(t, got.Why, "whose devices the kernel does not show")
 }
@@ -249,7 +249,7 @@ broken
 	} {
 		o := object{fs: localfs.FSInfo{Type: "overlay"}, stat: localfs.Stat{MountID: c.id, Dev: c.dev}}
 		s := k.medium(&o)
-		got := s.info("overlay")
+		got := s.complete("overlay")
 		require.Equal(t, c.want, got.Medium, "%+v %s", c, got.Why)
 		require.Contains(t, got.Why, c.why)
 		require.False(t, s.rotates)
@@ -274,7 +274,7 @@ func TestFileSystems(t *testing.T) {
 		{localfs.FSInfo{Type: "fuse.mergerfs"}, false, Unknown, "fuse.mergerfs, which shows no device"},
 		{localfs.FSInfo{Type: "tmpfs"}, true, Unknown, "mounted over its place"},
 	} {
-		got := k.medium(&object{fs: c.fs, foreign: c.foreign}).info(c.fs.Type)
+		got := k.medium(&object{fs: c.fs, foreign: c.foreign}).complete(c.fs.Type)
 		require.Equal(t, c.want, got.Medium, got.Why)
 		require.Contains(t, got.Why, c.why)
 		require.Empty(t, got.Disks)

@@ -39,7 +39,7 @@ func TestDomains(t *testing.T) {
 		{number(253, 5), "sda@3", "sda+vda", []string{sata, vda}},
 		{number(77, 7), "", "xfs", nil},
 	} {
-		info := k.numbered(c.dev).info("xfs")
+		info := k.numbered(c.dev).complete("xfs")
 		require.Equal(t, c.key, info.Key, info.Why)
 		require.Equal(t, c.name, info.Name())
 		require.False(t, info.Indirect)
@@ -54,7 +54,7 @@ func TestDomains(t *testing.T) {
 
 func TestOldKernelsHaveNoSequence(t *testing.T) {
 	k, _, _, _, _ := machine(t)
-	info := k.numbered(number(8, 1)).info("ext4")
+	info := k.numbered(number(8, 1)).complete("ext4")
 	require.Equal(t, "sda", info.Key)
 	require.Zero(t, info.Leaves[0].Seq)
 }
@@ -63,7 +63,7 @@ func TestOverlaps(t *testing.T) {
 	k, turns, turns2, _, _ := machine(t)
 	numbers(k)
 	k.stack("9:0", "md0", "1", turns2, turns)
-	of := func(dev uint64) Info { return k.numbered(dev).info("ext4") }
+	of := func(dev uint64) Info { return k.numbered(dev).complete("ext4") }
 	sda, sdb, md, ssd := of(number(8, 1)), of(number(8, 16)), of(number(9, 0)), of(number(259, 1))
 	require.NotEqual(t, sdb.Key, md.Key)
 	for _, pair := range [][2]Info{{sda, sda}, {sda, md}, {md, sdb}, {sda, of(number(8, 0))}} {
@@ -98,7 +98,7 @@ func TestWeakEvidence(t *testing.T) {
 		number(8, 32): true, number(253, 0): false, number(253, 1): true, number(253, 2): false, number(253, 3): true,
 		number(253, 4): false, number(253, 5): true, number(253, 7): false, number(252, 0): false, number(66, 6): false,
 	} {
-		info := k.numbered(dev).info("ext4")
+		info := k.numbered(dev).complete("ext4")
 		require.Equal(t, want, info.Weak, "%s %s", numberText(dev), info.Why)
 		_, decided, _ := NewClassifier(info).Medium()
 		require.Equal(t, !want && info.Medium != Unknown, decided, info.Why)
@@ -197,9 +197,9 @@ func TestLoopsInBtrfs(t *testing.T) {
 	k.link("fs/btrfs/id/devices/sda1", turns)
 	one := k.btrfsDevices("id")
 	require.False(t, one.rotates)
-	require.True(t, one.weak)
+	require.True(t, one.Weak)
 	k.link("fs/btrfs/id/devices/nvme0n1p1", fast)
-	two := k.btrfsDevices("id").info("btrfs")
+	two := k.btrfsDevices("id").complete("btrfs")
 	require.Len(t, two.Leaves, 2)
 }
 
@@ -223,7 +223,7 @@ func TestLoopsAreNotThemselves(t *testing.T) {
 			at := k.disk("7:3", "virtual/block/loop3", c.flag)
 			k.write(at+"/loop/backing_file", file+"\n")
 			k.write(at+"/loop/dio", c.dio+"\n")
-			info := k.numbered(number(7, 3)).info("ext4")
+			info := k.numbered(number(7, 3)).complete("ext4")
 			require.Equal(t, filepath.Base(c.at)+"@9", info.Key)
 			require.True(t, info.Indirect)
 			require.Equal(t, c.weak, info.Weak, info.Why)
@@ -232,7 +232,7 @@ func TestLoopsAreNotThemselves(t *testing.T) {
 	k := newKernel(t)
 	at := k.disk("7:3", "virtual/block/loop3", "0")
 	k.write(at+"/loop/backing_file", "/of/another/namespace\n")
-	info := k.numbered(number(7, 3)).info("ext4")
+	info := k.numbered(number(7, 3)).complete("ext4")
 	require.Equal(t, "loop3", info.Key)
 	require.False(t, info.Indirect, "its own counters are those of the reader")
 	require.Equal(t, filepath.Join(k.sys, at), info.Leaves[0].Sysfs)

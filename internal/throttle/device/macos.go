@@ -9,29 +9,29 @@ import (
 // onMac returns the storage of a file system of macOS that was mounted from label, with the disks below it. With an
 // error they could not be found out, and the device in the mount table stands for them: of an APFS volume it is the
 // container, which all its volumes share.
-func onMac(kind, label string, stores []diskwatch.Store, err error) storage {
+func onMac(kind, label string, stores []diskwatch.Store, err error) Info {
 	if err == nil && len(stores) == 0 {
 		err = diskwatch.ErrNoDisk
 	}
 	if err != nil {
-		s := storage{is: "a local " + kind + ", of an unknown medium"}
+		s := Info{is: "a local " + kind + ", of an unknown medium"}
 		if disk := wholeDisk(label); disk != "" {
 			s.is = disk + ", of an unknown medium"
-			s.leaves, s.weak = []Leaf{{Name: disk}}, true
+			s.Leaves, s.Weak = []Leaf{{Name: disk}}, true
 		}
 		if !errors.Is(err, diskwatch.ErrNoDisk) {
 			s.is += " (" + err.Error() + ")"
 		}
 		return s
 	}
-	var legs []storage
+	var legs []Info
 	for _, one := range stores {
-		s := storage{leaves: []Leaf{{Name: one.Name, counted: one.Name}}, weak: true, indirect: one.Image}
+		s := Info{Leaves: []Leaf{{Name: one.Name, counted: one.Name}}, Weak: true, Indirect: one.Image}
 		switch {
 		case one.Image:
 			s.is = one.Name + ", a disk image"
 		case one.Solid:
-			s.medium, s.weak = SSD, false
+			s.Medium, s.Weak = SSD, false
 			s.is = one.Name + ", a solid-state disk"
 		default: // as of most USB disks
 			s.is = one.Name + ", of an unknown medium"

@@ -10,7 +10,9 @@ import (
 )
 
 func TestDisksOfMacOS(t *testing.T) {
-	of := func(stores ...diskwatch.Store) Info { return onMac("apfs", "/dev/disk3s5", stores, nil).info("apfs") }
+	of := func(stores ...diskwatch.Store) Info {
+		return onMac("apfs", "/dev/disk3s5", stores, nil).complete("apfs")
+	}
 	solid := of(diskwatch.Store{Name: "disk0", Solid: true})
 	require.Equal(t, SSD, solid.Medium)
 	require.False(t, solid.Weak)
@@ -31,11 +33,11 @@ func TestDisksOfMacOS(t *testing.T) {
 	require.True(t, Overlaps(solid, fusion))
 
 	// Without diskutil the container stands for the disk, and has no counters.
-	failed := onMac("apfs", "/dev/disk3s5", nil, errors.New("diskutil: timed out")).info("apfs")
+	failed := onMac("apfs", "/dev/disk3s5", nil, errors.New("diskutil: timed out")).complete("apfs")
 	require.Equal(t, []string{"disk3"}, failed.Disks)
 	require.Empty(t, failed.Leaves[0].Stats())
 	require.Contains(t, failed.Why, "timed out")
-	none := onMac("lifs", "msdos://x", nil, diskwatch.ErrNoDisk).info("lifs")
+	none := onMac("lifs", "msdos://x", nil, diskwatch.ErrNoDisk).complete("lifs")
 	require.Empty(t, none.Leaves)
 	require.NotContains(t, none.Why, "(")
 }

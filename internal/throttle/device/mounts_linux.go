@@ -60,19 +60,19 @@ func (v *view) layer(mountID, dev uint64) string {
 
 // mounted returns the block devices that the mount table names for a file system without a device number, if it names
 // any: "/dev/sda1", or with bcachefs "/dev/sda1:/dev/sdb1".
-func (v *view) mounted(o *object) (storage, bool) {
-	var legs []storage
+func (v *view) mounted(o *object) (Info, bool) {
+	var legs []Info
 	for path := range strings.SplitSeq(v.source(o), ":") {
 		if !strings.HasPrefix(path, "/dev/") {
-			return storage{}, false
+			return Info{}, false
 		}
 		path, err := filepath.EvalSymlinks(path)
 		if err != nil {
-			return storage{}, false
+			return Info{}, false
 		}
 		device, err := lookAt(path)
 		if err != nil || device.stat.Type != tree.BlockDevice {
-			return storage{}, false
+			return Info{}, false
 		}
 		legs = append(legs, v.deeper().numbered(device.stat.Rdev))
 	}
@@ -81,7 +81,7 @@ func (v *view) mounted(o *object) (storage, bool) {
 
 // several is what devices are as one on which a file system lies directly. A loop device in a file there gets no flag
 // from it: the kernel looks only behind file systems on one device.
-func several(legs []storage) storage {
+func several(legs []Info) Info {
 	all := together(legs)
 	all.rotates = false
 	return all

@@ -13,7 +13,7 @@ func TestNumbered(t *testing.T) {
 	numbers(k)
 	s, _, ok := k.byNumber(number(8, 1))
 	require.True(t, ok)
-	require.Equal(t, "sda@3", s.info("").Key)
+	require.Equal(t, "sda@3", s.complete("").Key)
 	_, _, ok = k.byNumber(number(77, 7))
 	require.False(t, ok, "not shown here")
 	_, _, ok = k.byNumber(number(0, 9999))

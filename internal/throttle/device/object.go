@@ -18,36 +18,36 @@ import (
 // the device number that the system made up for the file system; a window into the kernel is none.
 func (v *view) inform(o *object) Info {
 	s := v.medium(o)
-	if s.domain == "" && len(s.leaves) == 0 && !o.fs.Pseudo {
+	if s.domain == "" && len(s.Leaves) == 0 && !o.fs.Pseudo {
 		s.domain = "fs:" + o.fs.Type + ":" + numberText(o.stat.Dev)
 	}
-	return s.info(o.fs.Type)
+	return s.complete(o.fs.Type)
 }
 
 // medium uses the type of the file system; behind, which each system implements, handles the rest.
-func (v *view) medium(o *object) storage {
+func (v *view) medium(o *object) Info {
 	switch kind := o.fs.Type; {
 	case o.stat.Type == tree.BlockDevice:
 		return v.behind(o)
 	case o.foreign:
 		return v.elsewhere(o)
 	case kind == "tmpfs" || kind == "ramfs" || kind == "hugetlbfs":
-		return storage{medium: Memory, is: kind + ", which keeps files in memory"}
+		return Info{Medium: Memory, is: kind + ", which keeps files in memory"}
 	case o.fs.Remote:
 		return remote(o, v.source(o))
 	case o.fs.Pseudo:
-		return storage{is: kind + ", a window into the kernel or another program"}
+		return Info{is: kind + ", a window into the kernel or another program"}
 	}
 	return v.behind(o)
 }
 
 // remote is a file system of another machine, mounted from source. Everything mounted from one server by one protocol
 // is one domain; without a name each file system is.
-func remote(o *object, source string) storage {
+func remote(o *object, source string) Info {
 	kind := o.fs.Type
-	s := storage{medium: Remote, server: serverOf(kind, source), source: withoutLogin(source)}
+	s := Info{Medium: Remote, Server: serverOf(kind, source), Source: withoutLogin(source)}
 	s.is = kind + ", a file system of another machine"
-	name := s.server
+	name := s.Server
 	if name == "" {
 		name = numberText(o.stat.Dev)
 	}
@@ -55,55 +55,42 @@ func remote(o *object, source string) storage {
 	return s
 }
 
-// storage is a device or a file system, as detected.
-type storage struct {
-	medium         Medium
-	weak           bool // see Info
-	leaves         []Leaf
-	domain         string // where the leaves are not what counts
-	server, source string
-	indirect       bool
-	is             string // completes the sentence "The data lies on ..."
-	rotates        bool   // the kernel's flag of the device on top, which a loop device in a file there inherits
-}
-
-func (s storage) info(kind string) Info {
-	slices.SortFunc(s.leaves, func(a, b Leaf) int { return cmp.Compare(a.Name, b.Name) })
-	info := Info{
-		Medium: s.medium, Weak: s.weak && s.medium != Memory, FS: kind, Why: "The data lies on " + s.is + ".",
-		Leaves: slices.Compact(s.leaves), Server: s.server, Source: s.source, Indirect: s.indirect, domain: s.domain,
+// complete adds what follows from the rest, and the type of the file system.
+func (i Info) complete(kind string) Info {
+	slices.SortFunc(i.Leaves, func(a, b Leaf) int { return cmp.Compare(a.Name, b.Name) })
+	i.Leaves = slices.Compact(i.Leaves)
+	for _, leaf := range i.Leaves {
+		i.Disks = append(i.Disks, leaf.Name)
 	}
-	for _, leaf := range info.Leaves {
-		info.Disks = append(info.Disks, leaf.Name)
+	i.FS, i.Why, i.Weak = kind, "The data lies on "+i.is+".", i.Weak && i.Medium != Memory
+	if i.domain == "" && len(i.Leaves) > 0 {
+		i.domain = i.Leaves[0].key()
 	}
-	if info.domain == "" && len(info.Leaves) > 0 {
-		info.domain = info.Leaves[0].key()
+	if i.Medium != Memory {
+		i.Key = i.domain
 	}
-	if info.Medium != Memory {
-		info.Key = info.domain
-	}
-	return info
+	return i
 }
 
 // together returns several devices as one: with the medium of the slowest and the best evidence for it. They are on a
 // server only if all are.
-func together(legs []storage) storage {
+func together(legs []Info) Info {
 	var media []Medium
 	for _, leg := range legs {
-		media = append(media, leg.medium)
+		media = append(media, leg.Medium)
 	}
 	first := legs[0]
-	all := storage{
-		medium: Slowest(media...), weak: true, domain: first.domain, server: first.server, source: first.source,
+	all := Info{
+		Medium: Slowest(media...), Weak: true, domain: first.domain, Server: first.Server, Source: first.Source,
 	}
-	all.is = legs[slices.Index(media, all.medium)].is
+	all.is = legs[slices.Index(media, all.Medium)].is
 	for _, leg := range legs {
-		all.weak = all.weak && (leg.weak || leg.medium != all.medium)
-		all.leaves = append(all.leaves, leg.leaves...)
+		all.Weak = all.Weak && (leg.Weak || leg.Medium != all.Medium)
+		all.Leaves = append(all.Leaves, leg.Leaves...)
 		all.rotates = all.rotates || leg.rotates
-		all.indirect = all.indirect || leg.indirect
+		all.Indirect = all.Indirect || leg.Indirect
 		if leg.domain != first.domain {
-			all.domain, all.server, all.source = "", "", ""
+			all.domain, all.Server, all.Source = "", "", ""
 		}
 	}
 	return all

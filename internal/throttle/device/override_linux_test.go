@@ -10,7 +10,7 @@ func TestOverride(t *testing.T) {
 	k := newKernel(t)
 	k.disk("254:0", vda, "1")
 	k.write("devices/"+vda+"/diskseq", "9\n")
-	found := k.numbered(number(254, 0)).info("ext4")
+	found := k.numbered(number(254, 0)).complete("ext4")
 	require.True(t, found.Weak)
 	require.Equal(t, found, Override(found, Unknown))
 	for word, want := range map[string]Medium{"ssd": SSD, "hdd": HDD, "remote": Remote} {
@@ -32,7 +32,7 @@ func TestMemoryThatIsSaidToBeADisk(t *testing.T) {
 	k := newKernel(t)
 	k.disk("1:0", "virtual/block/ram0", "0")
 	k.write("devices/virtual/block/ram0/diskseq", "4\n")
-	ram := k.numbered(number(1, 0)).info("ext4")
+	ram := k.numbered(number(1, 0)).complete("ext4")
 	require.Equal(t, Memory, ram.Medium)
 	require.Empty(t, ram.Key)
 	require.Equal(t, "ram0@4", Override(ram, HDD).Key)
