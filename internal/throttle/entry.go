@@ -34,10 +34,9 @@ func (m *Manager) newEntry(info device.Info, found device.Medium, exact bool) *e
 	e := &entry{info: info, classifier: device.NewClassifier(info), settings: m.cfg.Settings, exact: exact}
 	e.topIO.always = m.cfg.Blame
 	e.join(m)
-	opt := foreign.Options{
-		Proc: m.cfg.Proc, Peers: e.cooperating, OnDevice: m.onDevice(e), Served: e.served,
-		Touches: os.Geteuid() != 0, // O_NOATIME on files of other users needs root
-	}
+	opt := foreign.Options{Proc: m.cfg.Proc, Cooperating: e.cooperating, OnDevice: m.onDevice(e)}
+	opt.Served = e.served
+	opt.Touches = os.Geteuid() != 0 // O_NOATIME on files of other users needs root
 	if e.exact {
 		opt.Elsewhere = func() iopolicy.Bytes { return m.elsewhere(e) }
 	}

@@ -375,7 +375,7 @@ func TestLateWritesAreNoFalseAlarm(t *testing.T) {
 	d.fill(t, 1, 1000)
 	run(t, "mount", "-o", "remount,strictatime", d.dir)
 	quietOnce(t, func() *turnstile {
-		g := d.watch(t, 5*time.Millisecond, Options{Touches: true})
+		g := d.watch(t, 5*time.Millisecond, Options{Options: diskwatch.Options{Touches: true}})
 		require.NoError(t, g.pack(d.dir, "pack", 128))
 		require.NoError(t, g.walk(d.dir, 0, 1))
 		was := d.counters(t)
@@ -418,7 +418,7 @@ func TestPeersAreOfTheirTier(t *testing.T) {
 	friend.does("read", d.path("foreign"), 4096, 0)
 	s.does("read", d.path("foreign"), 4096, 0)
 	peers := []shared.Process{{PID: friend.pid, Tier: 2}}
-	g := d.watch(t, 5*time.Millisecond, Options{Peers: func() []shared.Process { return peers }})
+	g := d.watch(t, 5*time.Millisecond, Options{Cooperating: func() []shared.Process { return peers }})
 	var edges [iopolicy.Tiers]int
 	look := func() {
 		m := g.m

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Idle returns a function that reports whether the user is away; nil if that cannot be known here.
@@ -83,6 +85,7 @@ func session(text, dev string, now time.Time) (user, idle bool) {
 	if is["TYPE"] != "tty" || is["TTY"] == "" {
 		return true, false
 	}
-	info, err := os.Stat(filepath.Join(dev, filepath.Join("/", is["TTY"])))
-	return true, err == nil && now.Sub(lastRead(info)) >= untouched
+	var st unix.Stat_t
+	err := unix.Stat(filepath.Join(dev, filepath.Join("/", is["TTY"])), &st)
+	return true, err == nil && now.Sub(time.Unix(st.Atim.Unix())) >= untouched // the time of the last input
 }

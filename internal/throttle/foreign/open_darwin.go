@@ -4,11 +4,11 @@ import "github.com/tidemark-backup/tidemark/internal/throttle/device"
 
 // open returns the counters of a device.
 func open(info device.Info, opt Options) counters {
-	opt, only, none := planOfMac(info.Medium, opt)
+	opt, none := planOfMac(info.Medium, opt)
 	if none != "" {
 		return blind(none)
 	}
-	return openDisks(info, opt, only)
+	return openDisks(info, opt)
 }
 
 // Idle returns nil: when the user was last there cannot be known without cgo.

@@ -9,7 +9,7 @@ import (
 // open returns the counters of a device.
 func open(info device.Info, opt Options) counters {
 	if info.Medium != device.Remote {
-		return openDisks(info, opt, "")
+		return openDisks(info, opt)
 	}
 	m, err := openMount(info, opt.Proc)
 	if err != nil {

@@ -18,25 +18,10 @@ const (
 	maxDescendants = 256
 )
 
-// processOpener gives access to other processes.
-type processOpener interface {
-	// open binds to a process, even if its ID is reused later. A start of 0 matches any.
-	open(pid int, start uint64) (process, error)
-	// children appends the children of pid that were not waited for yet.
-	children(pid int, to []int) []int
-}
-
-// process is one other process.
-type process interface {
-	// bytes returns what it and its ended children have read and made dirty; !ok: the process has ended.
-	bytes() (read, dirtied uint64, ok bool)
-	close()
-}
-
 // peerProcesses counts the I/O of cooperating processes and their descendants. It is not safe for concurrent use.
 type peerProcesses struct {
 	list      func() []shared.Process
-	processes processOpener
+	processes proc
 	peers     map[int]*peerProcess
 	round     uint64
 	counted   time.Time // last search for descendants
@@ -59,7 +44,7 @@ type peerProcess struct {
 
 // countedProcess is one process of a peer.
 type countedProcess struct {
-	process
+	*other
 	base, now iopolicy.Bytes
 }
 
@@ -76,7 +61,7 @@ var _ diskwatch.Peers = (*peerProcesses)(nil)
 
 // newPeerProcesses watches processes of this machine.
 func newPeerProcesses(list func() []shared.Process) *peerProcesses {
-	return &peerProcesses{list: list, processes: hostProcesses()}
+	return &peerProcesses{list: list, processes: host}
 }
 
 // Poll implements diskwatch.Peers.
@@ -117,11 +102,11 @@ func (c *peerProcesses) add(p shared.Process, now time.Time) {
 		m = nil
 	}
 	if m == nil {
-		proc, err := c.processes.open(p.PID, uint64(p.Started))
+		other, err := c.processes.open(p.PID, uint64(p.Started))
 		if err != nil { // ended, or of another user: its I/O counts as foreign
 			return
 		}
-		m = &peerProcess{away: p.Elsewhere.Read, self: countedProcess{process: proc}, descendants: map[int]*countedProcess{}}
+		m = &peerProcess{away: p.Elsewhere.Read, self: countedProcess{other: other}, descendants: map[int]*countedProcess{}}
 		m.self.update()
 		m.self.base = m.self.now
 		if c.peers == nil {
@@ -152,11 +137,11 @@ func (c *peerProcesses) addDescendants(pid int, m *peerProcess, born bool) {
 		if m.descendants[child] != nil || c.peers[child] != nil {
 			continue
 		}
-		proc, err := c.processes.open(child, 0)
+		other, err := c.processes.open(child, 0)
 		if err != nil {
 			continue
 		}
-		r := &countedProcess{process: proc}
+		r := &countedProcess{other: other}
 		r.update()
 		if !born {
 			r.base = r.now

@@ -11,16 +11,17 @@ import (
 
 // What others do is seen at disks alone, and with several of them only in gaps: own I/O is that of the process.
 func TestHowOthersAreDetectedOnMacOS(t *testing.T) {
-	several := Options{Proc: "/p", Elsewhere: func() iopolicy.Bytes { return iopolicy.Bytes{} }}
-	_, _, why := planOfMac(device.Remote, several)
+	several := Options{Proc: "/p"}
+	several.Elsewhere = func() iopolicy.Bytes { return iopolicy.Bytes{} }
+	_, why := planOfMac(device.Remote, several)
 	require.NotEmpty(t, why)
 	for _, disk := range []device.Medium{device.Unknown, device.SSD, device.HDD} {
-		opt, only, none := planOfMac(disk, several)
-		require.Contains(t, only, "several devices")
+		opt, none := planOfMac(disk, several)
+		require.Contains(t, opt.GapsOnly, "several devices")
 		require.Empty(t, none)
 		require.Nil(t, opt.Elsewhere, "what is proven for a thread is not for a process")
 		require.Equal(t, several.Proc, opt.Proc)
-		_, only, none = planOfMac(disk, Options{})
-		require.Empty(t, only+none)
+		opt, none = planOfMac(disk, Options{})
+		require.Empty(t, opt.GapsOnly+none)
 	}
 }

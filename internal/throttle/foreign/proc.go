@@ -14,11 +14,12 @@ import (
 // proc is a mounted proc file system.
 type proc string
 
-func hostProcesses() processOpener { return proc("/proc") }
+// host is that of this machine.
+const host proc = "/proc"
 
-// open keeps the counters open. The kernel binds the file to the process and not to its ID: reading fails once it has
-// ended.
-func (root proc) open(pid int, start uint64) (process, error) {
+// open opens the counters of a process. A start of 0 matches any. The kernel binds the file to the process and not to
+// its ID: reading fails once it has ended.
+func (root proc) open(pid int, start uint64) (*other, error) {
 	dir := filepath.Join(string(root), strconv.Itoa(pid))
 	f, err := os.Open(filepath.Join(dir, "io"))
 	if err != nil {
@@ -38,10 +39,12 @@ func startOf(dir string) uint64 {
 	if err != nil {
 		return 0
 	}
-	return parseStat(text).start
+	_, _, start := parseStat(text)
+	return start
 }
 
-// children reads every thread: the kernel lists children by the thread that started them.
+// children appends the children of pid that were not waited for yet. The kernel lists them by the thread that started
+// them.
 func (root proc) children(pid int, to []int) []int {
 	tasks := filepath.Join(string(root), strconv.Itoa(pid), "task")
 	threads, err := os.ReadDir(tasks)
@@ -68,6 +71,7 @@ type other struct {
 	buf  [512]byte
 }
 
+// bytes returns what it and its ended children have read and made dirty; !ok: it has ended.
 func (p *other) bytes() (read, dirtied uint64, ok bool) {
 	n, _ := p.file.ReadAt(p.buf[:], 0)
 	return parseIO(p.buf[:n])

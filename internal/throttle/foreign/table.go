@@ -15,7 +15,7 @@ import (
 // kernelThread is PF_KTHREAD of the kernel's include/linux/sched.h.
 const kernelThread = 0x00200000
 
-func hostTable() processTable { return procTable{"/proc", os.Getpid()} }
+func hostTable() procTable { return procTable{host, os.Getpid()} }
 
 // procTable is a proc file system without one process.
 type procTable struct {
@@ -23,7 +23,8 @@ type procTable struct {
 	self int
 }
 
-// scan reads one file of each process, and more of those with new I/O.
+// scan measures all processes: it reads one file of each, and more of those with new I/O. One whose total has not
+// changed keeps its previous usage with rose = 0. On the first scan, before is nil and rose is 0 for all.
 func (c procTable) scan(before map[int]usage) map[int]usage {
 	root, err := os.Open(string(c.proc))
 	if err != nil {
@@ -84,8 +85,8 @@ func load(path string, buf []byte) []byte {
 // measure reads the usage of a process: the threads, then the total, with the faults before and after.
 func measure(dir string) (u usage, ok bool) {
 	var buf [1024]byte
-	s := parseStat(load(dir+"/stat", buf[:]))
-	u = usage{start: s.start, kernel: s.flags&kernelThread != 0, faults: s.faults, threads: map[int]uint64{}}
+	flags, faults, start := parseStat(load(dir+"/stat", buf[:]))
+	u = usage{start: start, kernel: flags&kernelThread != 0, faults: faults, threads: map[int]uint64{}}
 	tasks := dir + "/task"
 	entries, err := os.ReadDir(tasks)
 	if err != nil {
@@ -103,24 +104,22 @@ func measure(dir string) (u usage, ok bool) {
 	if u.total, ok = total(dir); !ok {
 		return u, false
 	}
-	again := parseStat(load(dir+"/stat", buf[:]))
-	u.settled = again.faults == s.faults && s.start != 0
-	return u, again.start == s.start
+	_, faults, start = parseStat(load(dir+"/stat", buf[:]))
+	u.settled = faults == u.faults && u.start != 0
+	return u, start == u.start
 }
 
-// status is some of /proc/PID/stat.
-type status struct{ flags, faults, start uint64 }
-
-// parseStat reads columns 9, 11 and 22. The name in parentheses may contain anything; column 3 follows it.
-func parseStat(text []byte) (s status) {
+// parseStat reads columns 9, 11 and 22 of /proc/PID/stat. The name in parentheses may contain anything; column 3 follows
+// it.
+func parseStat(text []byte) (flags, faults, start uint64) {
 	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 	if len(fields) < 20 {
-		return s
+		return 0, 0, 0
 	}
-	s.flags, _ = diskwatch.Number(fields[6])
-	s.faults, _ = diskwatch.Number(fields[8])
-	s.start, _ = diskwatch.Number(fields[19])
-	return s
+	flags, _ = diskwatch.Number(fields[6])
+	faults, _ = diskwatch.Number(fields[8])
+	start, _ = diskwatch.Number(fields[19])
+	return flags, faults, start
 }
 
 func (c procTable) name(pid int) string {
@@ -128,8 +127,8 @@ func (c procTable) name(pid int) string {
 	return strings.TrimSpace(string(load(filepath.Join(string(c.proc), strconv.Itoa(pid), "comm"), buf[:])))
 }
 
-// where examines open files, directories and block devices. Files on unknown device numbers and processes of other
-// users give no evidence.
+// where reports where a process works, by its open files, directories and block devices. Files on unknown device
+// numbers and processes of other users give no evidence.
 func (c procTable) where(pid int, on OnDevice) location {
 	dir, err := os.Open(filepath.Join(string(c.proc), strconv.Itoa(pid), "fd"))
 	if err != nil {

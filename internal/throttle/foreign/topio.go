@@ -66,16 +66,6 @@ func (u *usage) since(old usage, known bool) {
 	u.rose = min(u.rose, less(u.total, old.total))
 }
 
-// processTable is the processes of a machine.
-type processTable interface {
-	// scan measures all processes. One whose total has not changed keeps its previous usage with rose = 0. On the first
-	// scan, before is nil and rose is 0 for all.
-	scan(before map[int]usage) map[int]usage
-	// where reports where a process works, by its open files.
-	where(pid int, on OnDevice) location
-	name(pid int) string
-}
-
 // Program returns the name of the program of a process, "" if it cannot be read.
 func Program(pid int) string { return hostTable().name(pid) }
 
@@ -93,7 +83,7 @@ type topProcesses struct {
 // The first call returns nothing. Only root sees processes of other users: the
 // part of foreign, the bytes that others moved on the device so far, which no visible process accounts for is labelled
 // unnamed.
-func (b *topProcesses) update(foreign uint64, all processTable) []report.Process {
+func (b *topProcesses) update(foreign uint64, all procTable) []report.Process {
 	after := all.scan(b.before)
 	first := b.before == nil
 	moved := less(foreign, b.foreign)
@@ -121,7 +111,7 @@ func (b *topProcesses) update(foreign uint64, all processTable) []report.Process
 }
 
 // pick returns the processes with most I/O that may use the device, and the sums of those and of kernel threads.
-func (b *topProcesses) pick(after map[int]usage, all processTable) (found []report.Process, sum, byKernel uint64) {
+func (b *topProcesses) pick(after map[int]usage, all procTable) (found []report.Process, sum, byKernel uint64) {
 	var risen []int
 	for pid, u := range after {
 		switch {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-backup/tidemark/internal/report"
 )
 
 // fakeProc is a proc file system: of each process its own bytes by thread, and those of its ended threads and children.
@@ -70,6 +72,60 @@ func TestScan(t *testing.T) {
 	require.EqualValues(t, 200, third[2].rose)
 	require.EqualValues(t, 4096, third[4].rose)
 	require.Zero(t, c.scan(third)[1].rose)
+}
+
+func anyDevice(uint64) (here, known bool) { return false, false }
+
+// TestBlame has processes that move so much more each time.
+func TestBlame(t *testing.T) {
+	f := fakeProc{t, t.TempDir()}
+	here := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(here, nil, 0o600))
+	const elsewhere = "/proc/version"
+	b := topProcesses{onDevice: func(dev uint64) (bool, bool) {
+		var st unix.Stat_t
+		require.NoError(t, unix.Stat(here, &st))
+		return dev == uint64(unix.Major(st.Dev))<<32|uint64(unix.Minor(st.Dev)), true
+	}}
+	names := map[int]string{1: "init", 2: "fio", 3: "tidemark", 4: "rsync", 90: "kworker"}
+	total := map[int]uint64{}
+	ask := func(foreignBytes uint64, rose map[int]uint64, places map[int]string) []report.Process {
+		t.Helper()
+		require.NoError(t, os.RemoveAll(f.root))
+		for pid, name := range names {
+			flags, id := uint64(0), strconv.Itoa(pid)
+			if pid == 90 {
+				flags = kernelThread
+			}
+			total[pid] = max(512, total[pid]) + rose[pid]
+			f.process(id, name, flags, 0, uint64(pid), total[pid], map[string]uint64{id: total[pid]})
+			if place, open := places[pid]; open {
+				require.NoError(t, os.Mkdir(filepath.Join(f.root, id, "fd"), 0o700))
+				require.NoError(t, os.Symlink(place, filepath.Join(f.root, id, "fd", "3")))
+			}
+		}
+		return b.update(foreignBytes, procTable{proc(f.root), 0})
+	}
+	fio := report.Process{PID: 2, Name: "fio", Bytes: 900}
+	busy := map[int]uint64{2: 900, 3: 93, 90: 400}
+	require.Empty(t, ask(500, busy, nil), "the first only begins")
+	require.Equal(t, []report.Process{
+		{Name: unnamed, Bytes: 5000 - 900 - 93 - 400}, fio, {Name: kernel, Bytes: 400},
+		{PID: 3, Name: "tidemark", Bytes: 93},
+	}, ask(5500, busy, nil))
+
+	// Less was seen at the device: then the kernel's bytes are those of the others once more.
+	require.Equal(t, []report.Process{fio, {Name: kernel, Bytes: 50}},
+		ask(6450, map[int]uint64{2: 900, 90: 400}, nil))
+
+	// A process that has opened something elsewhere only does not count until it opens something here. A process with
+	// nothing open stays as it was.
+	moved := map[int]uint64{2: 900, 4: 5000}
+	require.Equal(t, []report.Process{fio}, ask(6450, moved, map[int]string{2: here, 4: elsewhere}))
+	require.Equal(t, []report.Process{fio}, ask(6450, moved, nil))
+	require.Equal(t, []report.Process{{PID: 4, Name: "rsync", Bytes: 5000}},
+		ask(6450, moved, map[int]string{2: elsewhere, 4: here}))
+	require.Empty(t, ask(6450, nil, nil))
 }
 
 // actorMain runs this test as another process, which writes to a file and keeps it open, itself or through a child.

@@ -1,64 +1,10 @@
 package foreign
 
 import (
-	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/tidemark-backup/tidemark/internal/report"
 )
-
-// fakeTable is processes that a test makes up, with what each has moved since the last scan.
-type fakeTable struct {
-	rose   map[int]usage
-	places map[int]location
-}
-
-func (v *fakeTable) scan(before map[int]usage) map[int]usage {
-	out := maps.Clone(v.rose)
-	for pid, u := range out {
-		u.location = before[pid].location
-		out[pid] = u
-	}
-	return out
-}
-
-func (v *fakeTable) where(pid int, _ OnDevice) location { return v.places[pid] }
-func (v *fakeTable) name(pid int) string {
-	return []string{"?", "init", "fio", "tidemark", "rsync"}[pid]
-}
-
-func anyDevice(uint64) (here, known bool) { return false, false }
-
-func TestBlame(t *testing.T) {
-	b := topProcesses{onDevice: anyDevice}
-	v := &fakeTable{}
-	ask := func(foreignBytes uint64, rose map[int]usage, places map[int]location) []report.Process {
-		v.rose, v.places = rose, places
-		return b.update(foreignBytes, v)
-	}
-	fio := report.Process{PID: 2, Name: "fio", Bytes: 900}
-	busy := map[int]usage{1: {}, 2: {rose: 900}, 3: {rose: 93}, 90: {rose: 400, kernel: true}}
-	require.Empty(t, ask(500, busy, nil), "the first only begins")
-	require.Equal(t, []report.Process{
-		{Name: unnamed, Bytes: 5000 - 900 - 93 - 400}, fio, {Name: kernel, Bytes: 400},
-		{PID: 3, Name: "tidemark", Bytes: 93},
-	}, ask(5500, busy, nil))
-
-	// Less was seen at the device: then the kernel's bytes are those of the others once more.
-	require.Equal(t, []report.Process{fio, {Name: kernel, Bytes: 50}},
-		ask(6450, map[int]usage{2: {rose: 900}, 90: {rose: 400, kernel: true}}, nil))
-
-	// A process marked offDevice does not count towards maxNamed until it opens something here. A process with nothing
-	// open stays as it was.
-	moved := map[int]usage{2: {rose: 900}, 4: {rose: 5000}}
-	require.Equal(t, []report.Process{fio}, ask(6450, moved, map[int]location{2: onDevice, 4: offDevice}))
-	require.Equal(t, []report.Process{fio}, ask(6450, moved, nil))
-	require.Equal(t, []report.Process{{PID: 4, Name: "rsync", Bytes: 5000}},
-		ask(6450, moved, map[int]location{2: offDevice, 4: onDevice}))
-	require.Empty(t, ask(6450, map[int]usage{4: {}}, nil))
-}
 
 func TestOwnRise(t *testing.T) {
 	th := func(bytes ...uint64) map[int]uint64 {

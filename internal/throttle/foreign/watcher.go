@@ -13,16 +13,10 @@ import (
 // Options describe a device and its users. The functions are called within Look, while the gate is locked, and must not
 // call a gate.
 type Options struct {
-	Proc string // the proc file system with the counters of the mount; "": /proc
-	// Elsewhere returns how many bytes of this process are proven to have gone to other devices. Nil: the process uses
-	// this device only. If set, the gate must meter every operation (iopolicy.Metering.Attribute).
-	Elsewhere func() iopolicy.Bytes
-	// Touches: own reads may change access times, which the file system writes seconds later (no O_NOATIME).
-	Touches bool
-	// Peers returns the cooperating processes: each has a gate of its own for the same device. Nil: none.
-	Peers func() []shared.Process
-	// Served receives after a poll the mean service time and size of the reads since the poll before. Nil: not called.
-	Served func(each time.Duration, bytes int)
+	diskwatch.Options        // Touches and Elsewhere; Served, of disks; the rest is set by Watch
+	Proc              string // the proc file system with the counters of the mount; "": /proc
+	// Cooperating returns the cooperating processes: each has a gate of its own for the same device. Nil: none.
+	Cooperating func() []shared.Process
 	// OnDevice is for TopProcesses only. Nil: every process may use the device.
 	OnDevice OnDevice
 }
@@ -69,8 +63,8 @@ func Watch(info device.Info, opt Options) *Watcher {
 	return w
 }
 
-// openDisks watches the disks of a device. only, if not empty, is why others are seen only in gaps.
-func openDisks(info device.Info, opt Options, only string) counters {
+// openDisks watches the disks of a device.
+func openDisks(info device.Info, opt Options) counters {
 	var stats []string
 	for _, leaf := range info.Leaves {
 		if name := leaf.Stats(); name != "" {
@@ -81,15 +75,13 @@ func openDisks(info device.Info, opt Options, only string) counters {
 	if err != nil {
 		return unreadable(err)
 	}
+	disks := opt.Options
+	disks.Interval, disks.FS = interval(info.Medium), info.FS
 	if info.Indirect {
-		only = "Another process reads the device for this one"
+		disks.GapsOnly = "Another process reads the device for this one"
 	}
-	disks := diskwatch.Options{
-		Interval: interval(info.Medium), FS: info.FS, GapsOnly: only, Elsewhere: opt.Elsewhere, Touches: opt.Touches,
-		Served: opt.Served,
-	}
-	if opt.Peers != nil {
-		disks.Peers = newPeerProcesses(opt.Peers)
+	if opt.Cooperating != nil {
+		disks.Peers = newPeerProcesses(opt.Cooperating)
 	}
 	w, err := diskwatch.New(d, disks)
 	if err != nil {
