@@ -12,12 +12,6 @@ const cacheSegments = 64
 // more than a few extra pages.
 const smallFile = 1 << 20
 
-// cachePages counts cached pages of a file.
-type cachePages struct {
-	held  uint64
-	dirty uint64 // of these, pages not yet on disk
-}
-
 // cacheMark records which segments of a file were not cached.
 type cacheMark struct {
 	noted   atomic.Bool
@@ -66,9 +60,9 @@ func (f *File) ProbeCache() (held uint64, known bool) {
 	if f.opened.Size == 0 {
 		return 0, false
 	}
-	pages, known := f.pages(0, int64(f.opened.Size))
-	f.dirty, f.resident = pages.dirty > 0, known && pages.whole(0, int64(f.opened.Size))
-	return pages.held, known
+	held, dirty, known := f.pages(0, int64(f.opened.Size))
+	f.dirty, f.resident = dirty > 0, known && whole(held, 0, int64(f.opened.Size))
+	return held, known
 }
 
 // Dirty reports whether the file had pages that were not yet on disk when it was probed. A program with a mapping can
@@ -77,8 +71,8 @@ func (f *File) ProbeCache() (held uint64, known bool) {
 func (f *File) Dirty() bool { return f.dirty }
 
 func (f *File) cached(off, n int64) (uint64, bool) {
-	pages, known := f.pages(off, n)
-	return pages.held, known
+	held, _, known := f.pages(off, n)
+	return held, known
 }
 
 // CachedPages counts the cached pages of the file, including those being read; false where the system does not report

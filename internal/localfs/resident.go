@@ -51,12 +51,12 @@ func (f *File) readResident(p []byte, off int64) bool {
 	if !f.resident || f.MaxIO() == 0 || off+int64(len(p)) > int64(f.opened.Size) {
 		return false
 	}
-	pages, known := f.pages(off, int64(len(p)))
-	return known && pages.whole(off, int64(len(p))) && f.readCached(p, off)
+	held, known := f.cached(off, int64(len(p)))
+	return known && whole(held, off, int64(len(p))) && f.readCached(p, off)
 }
 
-// whole reports whether p, counted in a range of n bytes from off, is all pages of that range.
-func (p *cachePages) whole(off, n int64) bool {
+// whole reports whether so many pages are all of a range of n bytes from off.
+func whole(held uint64, off, n int64) bool {
 	size := int64(unix.Getpagesize())
-	return n > 0 && int64(p.held) > (off+n-1)/size-off/size
+	return n > 0 && int64(held) > (off+n-1)/size-off/size
 }

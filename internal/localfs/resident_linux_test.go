@@ -257,6 +257,6 @@ func TestPagesOfARange(t *testing.T) {
 		{0, 0, 0, false}, {0, 0, 1, false}, {1, 0, 1, true}, {1, 0, page, true}, {1, 0, page + 1, false},
 		{2, 0, page + 1, true}, {1, page - 1, 2, false}, {2, page - 1, 2, true}, {1, 3 * page, page, true},
 	} {
-		require.Equal(t, c.want, (&cachePages{held: c.held}).whole(c.off, c.n), "%+v", c)
+		require.Equal(t, c.want, whole(c.held, c.off, c.n), "%+v", c)
 	}
 }

@@ -202,11 +202,11 @@ func typeOfDirent(t byte) tree.Type {
 // bypassCache is false: uncached and drop keep the pages away.
 func bypassCache(int, int64) bool { return false }
 
-// pages counts the cached pages of a range; false where the kernel does not report them: before 6.5, without a page
-// cache, and for files of other users.
-func (f *File) pages(off, n int64) (cachePages, bool) {
+// pages counts the cached pages of a range, and those of them that are not on disk yet; false where the kernel does not
+// report them: before 6.5, without a page cache, and for files of other users.
+func (f *File) pages(off, n int64) (held, dirty uint64, known bool) {
 	if f.host.noCacheStat.Load() {
-		return cachePages{}, false
+		return 0, 0, false
 	}
 	var st unix.Cachestat_t
 	at := unix.CachestatRange{Off: uint64(off), Len: uint64(n)}
@@ -214,7 +214,7 @@ func (f *File) pages(off, n int64) (cachePages, bool) {
 	if err == unix.ENOSYS {
 		f.host.noCacheStat.Store(true)
 	}
-	return cachePages{held: st.Cache, dirty: st.Dirty + st.Writeback}, err == nil
+	return st.Cache, st.Dirty + st.Writeback, err == nil
 }
 
 // drop starts at the page of off: the kernel drops whole pages only, and the last range ended within this one.

@@ -3,7 +3,7 @@ package speedtest
 import "github.com/tidemark-backup/tidemark/internal/localfs"
 
 // short always returns false: macOS counts requests, of any size.
-func short(int64, used, used) bool { return false }
+func short(int64, int64) bool { return false }
 
 // cool disables caching of reads. It cannot evict written pages and cannot detect them, so the first reads may be
 // faster than the disk.

@@ -17,7 +17,7 @@ type samples struct {
 
 // timed does one run and keeps its rate. run returns the rate and how many bytes it read of a file.
 func (s *samples) timed(run func() (rate float64, read int64, err error)) error {
-	before, err := usage()
+	cpu, blocks, err := usage()
 	if err != nil {
 		return err
 	}
@@ -27,12 +27,12 @@ func (s *samples) timed(run func() (rate float64, read int64, err error)) error 
 		return err
 	}
 	s.wall += time.Since(begin)
-	after, err := usage()
+	cpuAfter, blocksAfter, err := usage()
 	if err != nil {
 		return err
 	}
-	s.cpu += after.cpu - before.cpu
-	s.offDevice = s.offDevice || short(read, before, after)
+	s.cpu += cpuAfter - cpu
+	s.offDevice = s.offDevice || short(read, blocksAfter-blocks)
 	s.rates = append(s.rates, rate)
 	return nil
 }
@@ -64,16 +64,11 @@ func perSecond(amount int64, elapsed time.Duration) float64 {
 	return float64(amount) / max(elapsed, 1).Seconds()
 }
 
-// used is what this process has used so far.
-type used struct {
-	cpu  time.Duration
-	read int64 // blocks, in the system's own unit
-}
-
-func usage() (used, error) {
+// usage returns the processor time of this process, and what it has read from devices in the system's own unit.
+func usage() (cpu time.Duration, blocks int64, err error) {
 	var ru unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &ru); err != nil {
-		return used{}, fmt.Errorf("read own processor time: %w", err)
+		return 0, 0, fmt.Errorf("read own processor time: %w", err)
 	}
-	return used{cpu: time.Duration(ru.Utime.Nano() + ru.Stime.Nano()), read: ru.Inblock}, nil
+	return time.Duration(ru.Utime.Nano() + ru.Stime.Nano()), ru.Inblock, nil
 }

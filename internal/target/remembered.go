@@ -3,7 +3,6 @@ package target
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,10 +15,8 @@ import (
 // rememberedFile is in the cache folder of a repository.
 const rememberedFile = "target.json"
 
-// remembered is the mount that was probed last.
-type remembered struct {
-	Mount Identity `json:"mount"`
-}
+// probed is the key of the mount that was probed last.
+const probed = "mount"
 
 // ProbeOnce probes the folder path of a repository, unless the same file system was mounted there at the last probe:
 // then the report is nil. cache is the cache folder of the repository, pass the I/O gate of path. If the result cannot
@@ -30,14 +27,14 @@ func ProbeOnce(ctx context.Context, path, cache string, pass *iopolicy.Pass, dev
 		return nil, err
 	}
 	file := filepath.Join(cache, rememberedFile)
-	if was, err := readRemembered(file); err == nil && was.Mount == now {
+	if readRemembered(file) == now {
 		return nil, nil
 	}
 	report, err := Run(ctx, path, Options{Pass: pass})
 	if err != nil {
 		return nil, err
 	}
-	if err := writeRemembered(file, remembered{report.Identity}); err != nil {
+	if err := writeRemembered(file, report.Identity); err != nil {
 		return report, fmt.Errorf("remember the target: %w", err)
 	}
 	return report, nil
@@ -57,34 +54,24 @@ func mountOf(door localfs.IOContext, path string, devices *device.Finder) (Ident
 	return IdentityOf(dir, info)
 }
 
-func readRemembered(file string) (was remembered, err error) {
-	raw, err := os.ReadFile(file)
-	if err == nil {
-		err = json.Unmarshal(raw, &was)
+// readRemembered returns the zero Identity for a file that is missing or damaged.
+func readRemembered(file string) Identity {
+	var all map[string]Identity
+	if raw, err := os.ReadFile(file); err != nil || json.Unmarshal(raw, &all) != nil {
+		return Identity{}
 	}
-	return was, err
+	return all[probed]
 }
 
-// writeRemembered replaces the file by a rename, since several processes may write it at the same time.
-func writeRemembered(file string, now remembered) error {
-	raw, err := json.Marshal(now)
+// writeRemembered replaces the file. Two processes at the same time may damage it, after which the target is probed once
+// more.
+func writeRemembered(file string, now Identity) error {
+	raw, err := json.Marshal(map[string]Identity{probed: now})
 	if err != nil {
 		return err
 	}
-	dir := filepath.Dir(file)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
-	temp, err := os.CreateTemp(dir, "target-*.tmp")
-	if err != nil {
-		return err
-	}
-	_, err = temp.Write(raw)
-	if err = errors.Join(err, temp.Close()); err == nil {
-		err = os.Rename(temp.Name(), file)
-	}
-	if err != nil {
-		err = errors.Join(err, os.Remove(temp.Name()))
-	}
-	return err
+	return os.WriteFile(file, raw, 0o600)
 }

@@ -43,7 +43,7 @@ func exceptions() []exception {
 			"reads sysfs and the mount table",
 		},
 		{
-			"internal/throttle/foreign", []string{"os.Open", "os.ReadFile", "os.ReadDir", "os.Stat", "unix.Open", "unix.Statx"},
+			"internal/throttle/foreign", []string{"os.Open", "os.ReadFile", "os.ReadDir", "unix.Open", "unix.Stat", "unix.Statx"},
 			"reads the kernel's counters in /proc and /sys, on which devices open files are, and when a terminal was last used",
 		},
 		{
@@ -65,7 +65,7 @@ func exceptions() []exception {
 			"sockets of running jobs, in the runtime directory, which is memory, the lock of the service, and its process",
 		},
 		{
-			"internal/target", []string{"os.ReadFile", "os.MkdirAll", "os.CreateTemp", "os.Rename", "os.Remove"},
+			"internal/target", []string{"os.ReadFile", "os.MkdirAll", "os.WriteFile"},
 			"remembers the last probe in a file of the cache folder",
 		},
 		{"internal/repo/caches", nil, "lists and removes the cache folders of this machine"},

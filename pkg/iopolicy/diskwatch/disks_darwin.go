@@ -38,14 +38,6 @@ func ioStats() (map[string]ioStat, error) {
 // Close does nothing: IOKit has nothing to close.
 func (d *Disks) Close() {}
 
-// Pace returns the interval between polls: usual, or a hundred times what a poll takes here.
-func (d *Disks) Pace(usual time.Duration) time.Duration { return d.pace(usual) }
-
-// Counters returns the sums over the disks. It is not safe for concurrent use.
-func (d *Disks) Counters() (Counters, error) { return d.counters() }
-
-func (d *Disks) count() int { return len(d.names) }
-
 func (d *Disks) self() Process { return Self() }
 
 // cancelled returns 0: own writes are counted when they are submitted.

@@ -32,7 +32,7 @@ func openIODisks(read func() (map[string]ioStat, error), now func() time.Time, n
 	d := &ioDisks{read: read, names: names}
 	for range polls {
 		before := now()
-		if _, err := d.counters(); err != nil {
+		if _, err := d.Counters(); err != nil {
 			return nil, err
 		}
 		if cost := now().Sub(before); d.cost == 0 || cost < d.cost {
@@ -45,12 +45,14 @@ func openIODisks(read func() (map[string]ioStat, error), now func() time.Time, n
 // share is the part of one processor that polls may take: one in a hundred.
 const share = 100
 
-// pace returns the interval of polls: usual, or more if they would take more than a share of a processor.
-func (d *ioDisks) pace(usual time.Duration) time.Duration { return max(usual, share*d.cost) }
+// Pace returns the interval of polls: usual, or more if they would take more than a share of a processor.
+func (d *ioDisks) Pace(usual time.Duration) time.Duration { return max(usual, share*d.cost) }
 
-// counters returns the sums over the disks. The drivers do not say how many requests are in flight. Where some have
-// ended since the last poll, more may be: one is assumed then, and none otherwise.
-func (d *ioDisks) counters() (sum Counters, err error) {
+func (d *ioDisks) count() int { return len(d.names) }
+
+// Counters returns the sums over the disks. It is not safe for concurrent use. The drivers do not say how many requests
+// are in flight. Where some have ended since the last poll, more may be: one is assumed then, and none otherwise.
+func (d *ioDisks) Counters() (sum Counters, err error) {
 	all, err := d.read()
 	if err != nil {
 		return sum, fmt.Errorf("read the statistics of the disks: %w", err)

@@ -44,7 +44,7 @@ func (r *registry) open(t *testing.T, names ...string) *ioDisks {
 
 func TestSumsOfDisksOfMacOS(t *testing.T) {
 	r := newRegistry()
-	sum, err := r.open(t, "disk0", "disk4").counters()
+	sum, err := r.open(t, "disk0", "disk4").Counters()
 	require.NoError(t, err)
 	require.Equal(t, Counters{Read: 1<<30 + 512, Written: 2<<30 + 1024, Reads: 1001, Writes: 2002,
 		Busy: 5003 * ms, Waited: 5003 * ms}, sum)
@@ -65,7 +65,7 @@ func TestPollsOfMacOSTakeAHundredthOfAProcessor(t *testing.T) {
 	} {
 		r := newRegistry()
 		r.takes = takes
-		require.Equal(t, want, r.open(t, "disk0").pace(5*ms), takes)
+		require.Equal(t, want, r.open(t, "disk0").Pace(5*ms), takes)
 	}
 }
 
@@ -80,7 +80,7 @@ func TestInFlightIsAssumedWhereIOEnded(t *testing.T) {
 		stat := r.disks["disk0"]
 		stat.reads += one.ended
 		r.disks["disk0"] = stat
-		sum, err := d.counters()
+		sum, err := d.Counters()
 		require.NoError(t, err)
 		require.Equal(t, one.inflight, sum.Inflight)
 	}
@@ -92,7 +92,7 @@ type macDisks struct {
 	*fake
 }
 
-func (m macDisks) Counters() (Counters, error) { return m.counters() }
+func (m macDisks) Counters() (Counters, error) { return m.Counters() }
 func (m macDisks) self() Process               { return m.Process }
 func (macDisks) cancelled() uint64             { return 0 }
 func (macDisks) Close()                        {}
