@@ -1,6 +1,10 @@
 package localfs
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
+)
 
 // Reading leaves the page cache as it was: pages of other programs stay, and pages that only the backup needed are
 // dropped. These calls are not operations of the gate, since they cause no I/O.
@@ -108,3 +112,5 @@ func (f *File) DropCache(off, n int64) {
 		at = end
 	}
 }
+
+func (f *File) drop(off, n int64) { pages.Drop(f.fd, off, n) }

@@ -157,9 +157,6 @@ func bypassCache(fd int, size int64) bool {
 // pages is unknown on macOS without mapping the file.
 func (f *File) pages(int64, int64) (held, dirty uint64, known bool) { return 0, 0, false }
 
-// drop does nothing: bypassCache has kept the pages away.
-func (f *File) drop(int64, int64) {}
-
 // within is inside of this system.
 func within(dirfd int, call func() error) error { return inside(unix.PthreadFchdir, dirfd, call) }
 

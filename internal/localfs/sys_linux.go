@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
 )
 
 // nameBuf holds a name with its final NUL on the caller's stack. CIFS, NTFS and VFAT have names longer than 255 bytes,
@@ -203,23 +204,14 @@ func typeOfDirent(t byte) tree.Type {
 func bypassCache(int, int64) bool { return false }
 
 // pages counts the cached pages of a range, and those of them that are not on disk yet; false where the kernel does not
-// report them: before 6.5, without a page cache, and for files of other users.
+// report them.
 func (f *File) pages(off, n int64) (held, dirty uint64, known bool) {
 	if f.host.noCacheStat.Load() {
 		return 0, 0, false
 	}
-	var st unix.Cachestat_t
-	at := unix.CachestatRange{Off: uint64(off), Len: uint64(n)}
-	err := retry(func() error { return unix.Cachestat(uint(f.fd), &at, &st, 0) })
+	held, dirty, err := pages.Cached(f.fd, off, n)
 	if err == unix.ENOSYS {
 		f.host.noCacheStat.Store(true)
 	}
-	return st.Cache, st.Dirty + st.Writeback, err == nil
-}
-
-// drop starts at the page of off: the kernel drops whole pages only, and the last range ended within this one.
-func (f *File) drop(off, n int64) {
-	inside := off % int64(unix.Getpagesize())
-	off, n = off-inside, n+inside
-	_ = retry(func() error { return unix.Fadvise(f.fd, off, n, unix.FADV_DONTNEED) })
+	return held, dirty, err == nil
 }

@@ -1,8 +1,11 @@
 package local
 
 import (
+	"os"
 	"slices"
 	"sync"
+
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy/pages"
 )
 
 // maxColdPacks is how many packs coldPacks remembers: more than are read at the same time.
@@ -33,4 +36,20 @@ func (c *coldPacks) check(id string, measure func() bool) bool {
 	c.was[id] = measure()
 	c.last = append(c.last, id)
 	return c.was[id]
+}
+
+// mostlyCached reports whether most of a range is in the page cache, which means that another program uses it.
+func mostlyCached(f *os.File, off int64, n int) bool {
+	var held uint64
+	err := withFD(f, func(fd int) (err error) {
+		held, _, err = pages.Cached(fd, off, int64(n))
+		return err
+	})
+	return err == nil && held*uint64(os.Getpagesize()) > uint64(n)/2
+}
+
+// drop evicts a range from the page cache, so that a large backup does not evict the pages of other programs; n is 0
+// for all to the end.
+func drop(f *os.File, off int64, n int) {
+	_ = withFD(f, func(fd int) error { pages.Drop(fd, off, int64(n)); return nil })
 }

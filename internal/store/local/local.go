@@ -167,7 +167,7 @@ func (s *Store) get(ctx context.Context, name store.Name, off int64, p []byte) e
 	}
 	if name.Kind == store.Pack && len(p) >= large &&
 		s.cold.check(name.ID, func() bool { return !mostlyCached(f, off, len(p)) }) {
-		defer dropRange(f, off, len(p))
+		defer drop(f, off, len(p))
 	}
 	r, piece := &reader{f: f}, store.PieceOf(ctx, store.Download, step)
 	for done := 0; done < len(p); {

@@ -174,13 +174,13 @@ func (s *Store) fill(ctx context.Context, f *os.File, kind store.Kind, data []by
 ) {
 	defer f.Close() // a second Close does nothing
 	if !s.swept.Swap(true) {
-		s.sweep(ctx, f.Stat, 2)
+		s.sweep(ctx, f.Name(), 2)
 	}
 	if err := s.write(ctx, f, data, durable); err != nil {
 		return at, err
 	}
 	if kind == store.Pack {
-		dropCache(f) // durable by now, and this machine does not read it again soon
+		drop(f, 0, 0) // durable by now, and this machine does not read it again soon
 	}
 	if kind == store.Lease && s.EndsWithProcess() {
 		info, err := f.Stat() // no operation of the disk

@@ -17,10 +17,3 @@ func syncData(f *os.File) error { return pages.Sync(f, false) }
 func renameNew(fd int, temp, path string) error {
 	return unix.RenameatxNp(fd, temp, fd, path, unix.RENAME_EXCL)
 }
-
-// dropCache does nothing: there is no call for a file that is open for buffered writing.
-func dropCache(*os.File) {}
-
-func mostlyCached(*os.File, int64, int) bool { return true }
-
-func dropRange(*os.File, int64, int) {}

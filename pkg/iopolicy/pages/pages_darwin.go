@@ -14,3 +14,9 @@ func ReadAhead(fd int, on bool) {
 	}
 	_, _ = unix.FcntlInt(uintptr(fd), unix.F_RDAHEAD, arg)
 }
+
+// Drop does nothing: macOS has no call for a part of a file, nor for one that was written.
+func Drop(int, int64, int64) {}
+
+// Cached does not know: macOS says it of mapped files only.
+func Cached(int, int64, int64) (held, dirty uint64, err error) { return 0, 0, unix.ENOTSUP }

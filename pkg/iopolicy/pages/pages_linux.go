@@ -42,3 +42,27 @@ func ReadAhead(fd int, on bool) {
 	for unix.Fadvise(fd, 0, 0, advice) == unix.EINTR {
 	}
 }
+
+// Drop evicts n bytes from off of the open file fd from the page cache, but for pages that are not on the device yet; n
+// is 0 for all to the end. It begins at the page of off, since the system evicts whole pages only. It is a hint.
+func Drop(fd int, off, n int64) {
+	inside := off % int64(unix.Getpagesize())
+	if n > 0 {
+		n += inside
+	}
+	for unix.Fadvise(fd, off-inside, n, unix.FADV_DONTNEED) == unix.EINTR {
+	}
+}
+
+// Cached counts the pages of a range of the open file fd that are in the page cache, and those of them that are not on
+// the device yet. An error means that the system does not say: before Linux 6.5 (ENOSYS), without a page cache, and for
+// files of other users.
+func Cached(fd int, off, n int64) (held, dirty uint64, err error) {
+	var st unix.Cachestat_t
+	at := unix.CachestatRange{Off: uint64(off), Len: uint64(n)}
+	err = unix.Cachestat(uint(fd), &at, &st, 0)
+	for err == unix.EINTR {
+		err = unix.Cachestat(uint(fd), &at, &st, 0)
+	}
+	return st.Cache, st.Dirty + st.Writeback, err
+}
