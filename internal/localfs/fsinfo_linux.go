@@ -33,7 +33,7 @@ func (d *Dir) FS() (FSInfo, error) {
 	}
 	table, err := sysinfo.ReadFile("/proc/self/mountinfo")
 	if err == nil {
-		info.Type = mountedType(table, st.MountID, st.Dev)
+		info.Type = FindMount(table, st.MountID, st.Dev).Type
 	}
 	if info.Type == "" {
 		info.Type = typeOfMagic(uint32(fs.Type))

@@ -7,17 +7,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mountedType finds the type of the mount with the given ID in a mountinfo table, or, if the ID is 0, of a mount of the
-// given device. It returns "" if the table does not have it, as for a mount of another namespace.
-func mountedType(table []byte, mountID, dev uint64) string {
+// FindMount finds the mount with the given ID in a mountinfo table, or, if the ID is 0, a mount of the given device. It
+// returns the zero Mount if the table does not have it, as for a mount of another namespace.
+func FindMount(table []byte, mountID, dev uint64) Mount {
 	device := strconv.FormatUint(dev>>32, 10) + ":" + strconv.FormatUint(dev&0xffffffff, 10)
 	id := strconv.FormatUint(mountID, 10)
 	for _, m := range parseMounts(table) {
 		if mountID != 0 && m.id == id || mountID == 0 && m.device == device {
-			return m.Type
+			return m
 		}
 	}
-	return ""
+	return Mount{}
 }
 
 // typeOfMagic names a file system by the f_type of statfs.

@@ -22,7 +22,7 @@ broken line
 		{26, 0, "devtmpfs"}, {28, device(1, 1), "ext4"}, {31, 0, "fuse.sshfs"}, {99, device(0, 20), ""},
 		{0, device(0, 20), "sysfs"}, {0, device(254, 1), "ext4"}, {0, device(9, 9), ""}, {40, 0, ""},
 	} {
-		require.Equal(t, c.want, mountedType([]byte(table), c.id, c.dev), "%+v", c)
+		require.Equal(t, c.want, FindMount([]byte(table), c.id, c.dev).Type, "%+v", c)
 	}
 }
 

@@ -6,7 +6,7 @@
 // strings. On the restore side, metadata that cannot be set is a Problem, not an error. docs/metadata.md lists what is
 // kept on Linux and macOS.
 //
-//	open, list   dir.go, open_linux.go, nodev.go, sys_*.go, statbatch.go
+//	open, list   dir.go, open_linux.go, nodev_linux.go, sys_*.go, statbatch.go
 //	read         file.go, batch.go, content.go, known.go, direct.go, cache.go, resident.go, position.go; ring: io_uring
 //	metadata     xattr.go, flags_linux.go, fsinfo.go
 //	restore      write.go, make.go, apply.go, entry.go

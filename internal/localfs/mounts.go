@@ -12,6 +12,7 @@ type Mount struct {
 	Path     string // of the mount point
 	Type     string
 	Source   string // what is mounted: "/dev/sda1", "//nas/share"
+	Options  string // of the file system, with commas between; on Linux only
 	ReadOnly bool
 	Local    bool   // a file system of this machine that holds data to be backed up
 	id       string // number of the mount

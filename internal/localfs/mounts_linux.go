@@ -33,7 +33,7 @@ func parseMounts(table []byte) (all []Mount) {
 			root: sysinfo.UnescapeMount(fields[3])}
 		m.ReadOnly = strings.HasPrefix(fields[5]+",", "ro,")
 		if len(kinds) > 2 {
-			m.Source = sysinfo.UnescapeMount(kinds[1])
+			m.Source, m.Options = sysinfo.UnescapeMount(kinds[1]), kinds[2]
 			m.ReadOnly = m.ReadOnly || strings.HasPrefix(kinds[2]+",", "ro,")
 		}
 		m.classify()

@@ -102,7 +102,7 @@ func (v *view) numbered(dev uint64) Info {
 // byNumber is numbered for any file system, with its type where known; !ok: the storage is not known.
 func (v *view) byNumber(dev uint64) (s Info, kind string, ok bool) {
 	if dev>>32 == 0 {
-		o := object{fs: localfs.FSInfo{Type: v.mount(0, dev).kind}, stat: localfs.Stat{Dev: dev, Type: tree.Dir}}
+		o := object{fs: localfs.FSInfo{Type: v.mount(0, dev).Type}, stat: localfs.Stat{Dev: dev, Type: tree.Dir}}
 		s = v.medium(&o)
 		return s, o.fs.Type, s.Medium == Memory
 	}

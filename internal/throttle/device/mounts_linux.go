@@ -1,51 +1,35 @@
 package device
 
 import (
-	"bytes"
 	"path/filepath"
-	"strconv"
 	"strings"
 
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// mount is a line of the mount table.
-type mount struct{ kind, source, options string }
-
-// mount finds a mount by its ID, or by the device where the kernel has no ID (0). The zero mount: it is not there, as
+// mount finds a mount by its ID, or by the device where the kernel has no ID (0). The zero Mount: it is not there, as
 // one of another namespace.
-func (v *view) mount(id, dev uint64) mount {
+func (v *view) mount(id, dev uint64) localfs.Mount {
 	table, err := sysinfo.ReadFile(v.mounts)
 	if err != nil {
-		return mount{}
+		return localfs.Mount{}
 	}
-	device := numberText(dev)
-	for line := range bytes.Lines(table) {
-		// 36 35 0:45 / /point rw,noatime shared:1 - overlay overlay rw,lowerdir=/a:/b,upperdir=/u,workdir=/w
-		left, right, ok := strings.Cut(strings.TrimSuffix(string(line), "\n"), " - ")
-		fields, kind := strings.Fields(left), strings.Split(right, " ") // what it is mounted from may be empty
-		if !ok || len(fields) < 5 || len(kind) < 3 {
-			continue
-		}
-		if id != 0 && fields[0] == strconv.FormatUint(id, 10) || id == 0 && fields[2] == device {
-			return mount{sysinfo.UnescapeMount(kind[0]), sysinfo.UnescapeMount(kind[1]), kind[2]}
-		}
-	}
-	return mount{}
+	return localfs.FindMount(table, id, dev)
 }
 
 // source returns what the file system of an object was mounted from.
-func (v *view) source(o *object) string { return v.mount(o.stat.MountID, o.stat.Dev).source }
+func (v *view) source(o *object) string { return v.mount(o.stat.MountID, o.stat.Dev).Source }
 
 // layer finds the layer that counts of an overlay: the upper one, else the topmost lower one.
 func (v *view) layer(mountID, dev uint64) string {
 	m := v.mount(mountID, dev)
-	if m.kind != "overlay" {
+	if m.Type != "overlay" {
 		return ""
 	}
 	lower := ""
-	for option := range strings.SplitSeq(m.options, ",") {
+	for option := range strings.SplitSeq(m.Options, ",") {
 		switch key, value, _ := strings.Cut(option, "="); {
 		case key == "upperdir":
 			return sysinfo.UnescapeMount(value)
