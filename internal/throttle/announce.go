@@ -10,10 +10,7 @@ import (
 )
 
 // Announcement publishes the policy of a program without gates of its own to the processes that share its devices.
-type Announcement struct {
-	states  []*shared.State
-	entries []*shared.Entry
-}
+type Announcement struct{ states []*shared.State }
 
 // Announce publishes the policy of process pid on the devices of some paths. I/O of the process and its children then
 // counts at that tier, and not as foreign I/O of tier 0. An error concerns some devices; the others are announced.
@@ -27,18 +24,12 @@ func Announce(runtime string, pid int, p iopolicy.Policy, paths ...string) (*Ann
 			continue
 		}
 		known[info.Key] = true
-		s, err := shared.Attach(runtime, info.Key, shared.Options{Policy: iopolicy.Passive})
+		s, err := shared.Announce(runtime, info.Key, pid, shared.Options{Policy: p})
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
 		a.states = append(a.states, s)
-		e, err := s.Announce(pid, p)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		a.entries = append(a.entries, e)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return a, fmt.Errorf("announce process %d to others: %w", pid, err)
@@ -48,17 +39,16 @@ func Announce(runtime string, pid int, p iopolicy.Policy, paths ...string) (*Ann
 
 // SetPolicy changes the policy of the entries.
 func (a *Announcement) SetPolicy(p iopolicy.Policy) {
-	for _, e := range a.entries {
-		e.SetPolicy(p)
+	for _, s := range a.states {
+		s.SetPolicy(p)
 	}
 }
 
 // Leave keeps the entries until the process ends, and closes a.
 func (a *Announcement) Leave() {
-	for _, e := range a.entries {
-		e.Detach()
+	for _, s := range a.states {
+		s.Detach()
 	}
-	a.Close()
 }
 
 // Close removes the entries, unless Leave was called.

@@ -63,64 +63,29 @@ func (m *mapping) process(i int) (p Process, ok bool) {
 	return p, ok && again.generation == o.generation
 }
 
-// Entry represents another process among those that share a device.
-type Entry struct {
-	state *State
-	owner owner
-}
-
-// Announce makes an entry for another process. It lasts until Close or the end of this process; a detached one until
-// the end of the other. The error is ErrNoProcess or ErrFull, or the reason why nothing is shared.
-func (s *State) Announce(pid int, p iopolicy.Policy) (*Entry, error) {
-	started, err := startOf(pid)
+// Announce joins for another process, which has no gate and yields to none: Options.Policy is its policy. The entry
+// lasts until Close or the end of this process; after Detach until the end of the other. The error is ErrNoProcess or
+// ErrFull, or one of Attach.
+func Announce(dir, key string, pid int, opt Options) (*State, error) {
+	s, err := join(dir, key, opt, pid, announced)
+	if err == nil && s.now.Load().ownSlot.Load() < 0 {
+		s.Close()
+		err = ErrFull
+	}
 	if err != nil {
 		return nil, fmt.Errorf("announce process %d: %w", pid, err)
 	}
-	e := &Entry{s, owner{pid: int64(pid), started: started, kind: announced, policy: p}}
+	return s, nil
+}
+
+// Detach closes s, and keeps its entry for the lifetime of the process that it names.
+func (s *State) Detach() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.Err(); err != nil {
-		return nil, fmt.Errorf("announce process %d: %w", pid, err)
-	}
-	i := -1
-	s.with(func(m *mapping) { i = m.take(e.owner) })
-	if i < 0 {
-		return nil, fmt.Errorf("announce process %d: %w", pid, ErrFull)
-	}
-	s.entries[e] = i
-	return e, nil
-}
-
-// SetPolicy changes the policy of the entry.
-func (e *Entry) SetPolicy(p iopolicy.Policy) {
-	e.state.mu.Lock()
-	defer e.state.mu.Unlock()
-	if i, ok := e.state.entries[e]; ok {
-		e.owner.policy = p
-		if i >= 0 {
-			e.state.with(func(m *mapping) { m.slots[i].setPolicy(p) })
-		}
-	}
-}
-
-// Detach keeps the entry for the lifetime of the process that it names. It cannot be changed or closed afterwards.
-func (e *Entry) Detach() { e.end((*mapping).leave) }
-
-// Close removes the entry.
-func (e *Entry) Close() { e.end((*mapping).give) }
-
-func (e *Entry) end(how func(*mapping, int)) {
-	e.state.mu.Lock()
-	defer e.state.mu.Unlock()
-	if i, ok := e.state.entries[e]; ok && i >= 0 {
-		e.state.with(func(m *mapping) { how(m, i) })
-	}
-	delete(e.state.entries, e)
-}
-
-// with calls f with the mapping. The caller has s.mu.
-func (s *State) with(f func(m *mapping)) {
 	m := s.now.Load()
-	defer runtime.KeepAlive(m)
-	f(m)
+	if i := m.ownSlot.Swap(-1); i >= 0 {
+		m.leave(int(i))
+	}
+	runtime.KeepAlive(m)
+	s.mu.Unlock()
+	s.Close()
 }

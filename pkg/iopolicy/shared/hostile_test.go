@@ -195,17 +195,16 @@ func TestWhatIsNotUnderstoodIsReplaced(t *testing.T) {
 
 func TestAnnouncementsMoveAlong(t *testing.T) {
 	dir, w := folder(t), newWatch()
-	s := attach(t, dir, Options{Clock: w.read})
-	e, err := s.Announce(os.Getpid(), iopolicy.Utility)
+	e, err := Announce(dir, "sda@12", os.Getpid(), Options{Clock: w.read, Policy: iopolicy.Utility})
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(path(dir)))
 	other := attach(t, dir, Options{Clock: w.read})
 	require.Len(t, other.Processes(), 1)
 	w.pass(2 * time.Second)
-	s.Claim(1, w.now(), ms)
-	require.Len(t, other.Processes(), 3)
-	e.Close()
+	e.Claim(1, w.now(), ms)
 	require.Len(t, other.Processes(), 2)
+	e.Close()
+	require.Len(t, other.Processes(), 1)
 }
 
 // TestAllComeAtOnce has many processes and goroutines make the same file.

@@ -141,7 +141,7 @@ func play(role string, args []string) error {
 			s.Leave(1)
 		}
 	case "announce", "detach":
-		e, err := s.Announce(os.Getppid(), iopolicy.Utility)
+		e, err := Announce(args[0], "sda@12", os.Getppid(), Options{Policy: iopolicy.Utility})
 		if err != nil {
 			return err
 		}
@@ -461,7 +461,7 @@ func TestFullTable(t *testing.T) {
 	require.True(t, ok)
 	ok, _ = all[0].Claim(3, w.now(), 200*ms)
 	require.False(t, ok)
-	_, err := late.Announce(os.Getpid(), iopolicy.Throttle)
+	_, err := Announce(dir, "sda@12", os.Getpid(), Options{Policy: iopolicy.Throttle})
 	require.ErrorIs(t, err, ErrFull)
 	late.SetPolicy(iopolicy.Throttle)
 	late.AddElsewhere(iopolicy.Bytes{Read: 1})
@@ -486,7 +486,7 @@ func TestProcesses(t *testing.T) {
 	all := b.Processes()
 	require.Len(t, all, 2)
 	require.Equal(t, Process{
-		PID: os.Getpid(), Started: a.started, Policy: iopolicy.Utility, Tier: 2, Inflight: [4]int{3: 2},
+		PID: os.Getpid(), Started: a.own.started, Policy: iopolicy.Utility, Tier: 2, Inflight: [4]int{3: 2},
 		Elsewhere: iopolicy.Bytes{Read: 7, Written: 5}, Live: true,
 	}, all[0])
 	require.True(t, all[1].Self)
@@ -496,14 +496,17 @@ func TestProcesses(t *testing.T) {
 	a.Enter(1)
 	a.Publish(1, w.now())
 	a.SetPolicy(iopolicy.Important)
-	_, err := a.Announce(os.Getpid(), iopolicy.Utility)
-	require.ErrorIs(t, err, os.ErrClosed)
+	a.Detach()
+	require.ErrorIs(t, a.Err(), os.ErrClosed)
 	require.Zero(t, b.Seen(), "a process that left reports nothing")
 }
 
 func TestAnnounce(t *testing.T) {
 	dir := folder(t)
 	s := attach(t, dir, Options{})
+	announce := func(pid int, p iopolicy.Policy) (*State, error) {
+		return Announce(dir, "sda@12", pid, Options{Policy: p})
+	}
 	names := func() (out []string) {
 		for _, p := range s.Processes() {
 			if p.Announced {
@@ -513,7 +516,7 @@ func TestAnnounce(t *testing.T) {
 		return out
 	}
 	t.Run("as long as it is held", func(t *testing.T) {
-		e, err := s.Announce(os.Getpid(), iopolicy.Throttle)
+		e, err := announce(os.Getpid(), iopolicy.Throttle)
 		require.NoError(t, err)
 		require.Equal(t, []string{"true throttle true"}, names())
 		e.SetPolicy(iopolicy.Utility)
@@ -544,19 +547,19 @@ func TestAnnounce(t *testing.T) {
 
 		sleeper := start(t, "hold", dir)
 		sleeper.line(t)
-		e, err := s.Announce(sleeper.Process.Pid, iopolicy.Throttle)
+		e, err := announce(sleeper.Process.Pid, iopolicy.Throttle)
 		require.NoError(t, err)
 		e.Detach()
 		require.ElementsMatch(t, []string{"true utility true", "false throttle true"}, names())
 		sleeper.kill(t)
 		require.ElementsMatch(t, []string{"true utility true", "false throttle false"}, names())
-		_, err = s.Announce(sleeper.Process.Pid, iopolicy.Throttle)
+		_, err = announce(sleeper.Process.Pid, iopolicy.Throttle)
 		require.ErrorIs(t, err, ErrNoProcess)
 	})
 	t.Run("nobody", func(t *testing.T) {
-		_, err := s.Announce(1<<30, iopolicy.Throttle)
+		_, err := announce(1<<30, iopolicy.Throttle)
 		require.ErrorIs(t, err, ErrNoProcess)
-		_, err = s.Announce(-1, iopolicy.Throttle)
+		_, err = announce(-1, iopolicy.Throttle)
 		require.ErrorIs(t, err, ErrNoProcess)
 	})
 }

@@ -41,8 +41,7 @@ type State struct {
 	clock    clock
 	spacing  atomic.Int64
 	policy   atomic.Uint32
-	pid      int
-	started  int64
+	own      owner // its policy is policy
 
 	now       atomic.Pointer[mapping]
 	inflight  [iopolicy.Tiers]atomic.Int64 // of this process; copied into the file
@@ -51,9 +50,8 @@ type State struct {
 	refreshed atomic.Int64 // last check of the file
 	err       atomic.Pointer[error]
 
-	mu      sync.Mutex // guards the fields below, and changes of the mapping
-	entries map[*Entry]int
-	closed  bool
+	mu     sync.Mutex // guards the fields below, and changes of the mapping
+	closed bool
 }
 
 var _ iopolicy.Peers = (*State)(nil)
@@ -61,13 +59,18 @@ var _ iopolicy.Peers = (*State)(nil)
 // Attach joins the processes that share the device of a key, by a file in dir (see RuntimeDir), and makes both if they
 // are missing. After ErrUnsafe, ErrBusy or an error of the file system the caller can continue without peers.
 func Attach(dir, key string, opt Options) (*State, error) {
+	return join(dir, key, opt, os.Getpid(), gate)
+}
+
+// join attaches for a process.
+func join(dir, key string, opt Options, pid int, kind uint64) (*State, error) {
 	if key == "" {
 		return nil, errors.New("no key for the device")
 	}
 	if opt.Spacing <= 0 {
 		opt.Spacing = defaultSpacing
 	}
-	s := &State{dir: dir, key: key, pid: os.Getpid(), entries: map[*Entry]int{}}
+	s := &State{dir: dir, key: key, own: owner{pid: int64(pid), kind: kind}}
 	s.spacing.Store(int64(opt.Spacing))
 	s.policy.Store(uint32(opt.Policy))
 	s.now.Store(alone())
@@ -75,8 +78,8 @@ func Attach(dir, key string, opt Options) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.started, err = startOf(s.pid); err != nil {
-		return nil, fmt.Errorf("identify this process: %w", err)
+	if s.own.started, err = startOf(pid); err != nil {
+		return nil, err
 	}
 	if err := s.clock.start(opt.Clock); err != nil {
 		return nil, err
@@ -88,8 +91,8 @@ func Attach(dir, key string, opt Options) (*State, error) {
 	return s, nil
 }
 
-// Close removes this process and its announced entries from the file, except detached ones. It must have no I/O in
-// flight and begin none; later calls do not affect others.
+// Close removes the entry of the process from the file. It must have no I/O in flight and begin none; later calls do
+// not affect others.
 func (s *State) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,9 +104,6 @@ func (s *State) Close() {
 	s.err.Store(&err)
 	m := s.now.Swap(alone())
 	defer runtime.KeepAlive(m)
-	for _, i := range s.entries {
-		m.give(i)
-	}
 	m.give(int(m.ownSlot.Swap(-1)))
 }
 
@@ -153,20 +153,18 @@ func up(w *atomic.Uint64, v uint64) {
 	}
 }
 
-// enter makes m the mapping, with slots for this process and its announced entries. The caller has s.mu.
+// enter makes m the mapping, with a slot for the process. The caller has s.mu.
 func (s *State) enter(m *mapping) {
 	s.now.Store(m)
-	defer runtime.KeepAlive(m)
 	s.settle(m)
-	for e := range s.entries {
-		s.entries[e] = m.take(e.owner)
-	}
 }
 
-// settle assigns this process a slot in m, if possible, and writes its state into it. The caller has s.mu.
+// settle assigns the process a slot in m, if possible, and writes its state into it. The caller has s.mu.
 func (s *State) settle(m *mapping) {
+	defer runtime.KeepAlive(m)
 	if m.ownSlot.Load() < 0 {
-		o := owner{pid: int64(s.pid), started: s.started, kind: gate, policy: iopolicy.Policy(s.policy.Load())}
+		o := s.own
+		o.policy = iopolicy.Policy(s.policy.Load())
 		m.ownSlot.Store(int32(m.take(o)))
 	}
 	i := m.ownSlot.Load()
@@ -220,6 +218,5 @@ func (s *State) refresh(now int64) {
 		s.enter(next)
 		return
 	}
-	defer runtime.KeepAlive(m)
 	s.settle(m)
 }
