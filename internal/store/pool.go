@@ -15,8 +15,8 @@ const refused = time.Minute
 type Connection interface {
 	comparable
 	Alive() bool
-	Retire() // ends it; nobody uses it
-	use() *Use
+	Retire() // ends it while it is not used
+	Uses() *Use
 }
 
 // Use counts the users of a Connection, which embeds it.
@@ -28,10 +28,11 @@ type Use struct {
 // Release ends one use.
 func (u *Use) Release() { u.users.Add(-1) }
 
-// Used reports whether somebody uses the connection.
+// Used reports whether the connection is in use.
 func (u *Use) Used() bool { return u.users.Load() > 0 }
 
-func (u *Use) use() *Use { return u }
+// Uses returns u.
+func (u *Use) Uses() *Use { return u }
 
 // Pool keeps connections to a server, which are dialled on demand. It is safe for concurrent use.
 type Pool[C Connection] struct {
@@ -95,12 +96,12 @@ func (p *Pool[C]) pick(since time.Time) (best C, found bool, err error) {
 	}
 	p.live = slices.DeleteFunc(p.live, func(c C) bool { return !c.Alive() })
 	for _, c := range p.live {
-		u := c.use()
-		if !u.began.Before(since) && (!found || u.users.Load() < best.use().users.Load()) {
+		u := c.Uses()
+		if !u.began.Before(since) && (!found || u.users.Load() < best.Uses().users.Load()) {
 			best, found = c, true
 		}
 	}
-	if found && best.use().users.Add(1) > 1 && len(p.live) < p.most && !p.opening && time.Now().After(p.next) {
+	if found && best.Uses().users.Add(1) > 1 && len(p.live) < p.most && !p.opening && time.Now().After(p.next) {
 		p.opening = true
 		p.group.Go(p.widen)
 	}
@@ -125,7 +126,7 @@ func (p *Pool[C]) add(ctx context.Context, users int32, since time.Time) (C, err
 	if err != nil {
 		return c, err
 	}
-	u := c.use()
+	u := c.Uses()
 	u.began = began
 	u.users.Store(users)
 	p.mu.Lock()
@@ -136,7 +137,7 @@ func (p *Pool[C]) add(ctx context.Context, users int32, since time.Time) (C, err
 	}
 	defer p.mu.Unlock()
 	p.live = slices.DeleteFunc(p.live, func(old C) bool {
-		replaced := old.use().began.Before(since) && !old.use().Used()
+		replaced := old.Uses().began.Before(since) && !old.Uses().Used()
 		if replaced {
 			p.group.Go(old.Retire)
 		}
@@ -163,12 +164,12 @@ func (p *Pool[C]) Live() (live []C) {
 func (p *Pool[C]) Other(but C) (best C) {
 	var none C
 	for _, c := range p.Live() {
-		if c != but && (best == none || c.use().users.Load() < best.use().users.Load()) {
+		if c != but && (best == none || c.Uses().users.Load() < best.Uses().users.Load()) {
 			best = c
 		}
 	}
 	if best != none {
-		best.use().users.Add(1)
+		best.Uses().users.Add(1)
 	}
 	return best
 }

@@ -65,15 +65,14 @@ func probeFaulty(t *testing.T, share bool, fault func(*faulty)) (*Report, error)
 	f := &faulty{Store: mem.New()}
 	fault(f)
 	p := newProber(t.Context(), &Report{}, Options{})
-	p.name, p.share = "scratch", share
-	p.open = func(name string) (store.Store, error) {
-		if name != "scratch" {
-			return nil, store.ErrNotExist
-		}
-		return f, nil
-	}
+	p.share = share
 	p.flush = func() error { return nil }
-	return p.report, p.end(p.all())
+	return p.report, p.end(p.all("scratch", func(name string) store.Store {
+		if name != "scratch" {
+			return mem.New() // it has no files
+		}
+		return f
+	}))
 }
 
 // lease reports whether a Put replaces the file that others read.

@@ -30,8 +30,8 @@ type Options struct {
 type prober struct {
 	known  func(device.Info) device.Info // Options.Known
 	ctx    context.Context
-	name   string                                 // of the scratch folder
-	open   func(name string) (store.Store, error) // opens a folder next to it as a store
+	name   string                        // of the scratch folder
+	open   func(name string) store.Store // opens a folder next to it as a store
 	report *Report
 	now    func() time.Time
 	flush  func() error // times flushes of the scratch folder
@@ -60,13 +60,8 @@ func runFolder(ctx context.Context, path string, opt Options) (*Report, error) {
 	if err := p.describe(door); err != nil || p.report.Verdict() == Unfit {
 		return p.report, err
 	}
-	p.open = func(name string) (store.Store, error) { return local.Open(filepath.Join(path, name), opt.Pass) }
-	err = p.end(local.Scratch(ctx, path, opt.Pass, func(name string) error {
-		p.name = name
-		p.flush = func() error { return p.timeFlush(door, filepath.Join(path, name)) }
-		return p.all()
-	}))
-	return p.report, err
+	p.flush = func() error { return p.timeFlush(door, filepath.Join(path, p.name)) }
+	return p.report, p.end(local.Scratch(ctx, path, opt.Pass, p.all))
 }
 
 // RunServer probes the folder of a Store on a server. Report and error are those of Run.
@@ -75,11 +70,7 @@ func RunServer(ctx context.Context, st store.Remote, opt Options) (*Report, erro
 	p.share, p.flush = true, p.serverFlush
 	err := p.connection(st)
 	if err == nil {
-		err = st.Scratch(ctx, func(name string, open func(string) store.Store) error {
-			p.name = name
-			p.open = func(name string) (store.Store, error) { return open(name), nil }
-			return p.all()
-		})
+		err = st.Scratch(ctx, p.all)
 	}
 	if err = p.end(err); err != nil {
 		return nil, fmt.Errorf("probe %s: %w", p.report.Path, err)
@@ -95,12 +86,10 @@ func newProber(ctx context.Context, report *Report, opt Options) *prober {
 	return p
 }
 
-// all runs the probes that write.
-func (p *prober) all() error {
-	st, err := p.open(p.name)
-	if err != nil {
-		return err
-	}
+// all runs the probes that write, in a scratch folder.
+func (p *prober) all(name string, open func(name string) store.Store) error {
+	p.name, p.open = name, open
+	st := open(name)
 	for _, probe := range []func(store.Store) error{p.write, p.rename, p.caseFolding, p.clock, p.exclusive} {
 		if err := probe(st); err != nil {
 			return err

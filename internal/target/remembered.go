@@ -63,8 +63,8 @@ func readRemembered(file string) Identity {
 	return all[probed]
 }
 
-// writeRemembered replaces the file. Two processes at the same time may damage it, after which the target is probed once
-// more.
+// writeRemembered replaces the file. Two processes at the same time may damage it, after which the target is probed
+// once more.
 func writeRemembered(file string, now Identity) error {
 	raw, err := json.Marshal(map[string]Identity{probed: now})
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
-	"path/filepath"
 	"time"
 
 	"github.com/zeebo/blake3"
@@ -68,11 +67,8 @@ func MeasureFolder(ctx context.Context, path string, pass *iopolicy.Pass) (*Spee
 	dir, err := openFolder(localfs.IOContext{Ctx: ctx, Pass: pass}, path)
 	if err == nil {
 		dir.Release()
-		err = local.Scratch(ctx, path, pass, func(name string) error {
-			st, err := local.Open(filepath.Join(path, name), pass)
-			if err == nil {
-				speed, err = measure(ctx, st, path)
-			}
+		err = local.Scratch(ctx, path, pass, func(name string, open func(string) store.Store) (err error) {
+			speed, err = measure(ctx, open(name), path)
 			return err
 		})
 	}

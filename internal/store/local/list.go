@@ -126,12 +126,12 @@ func (s *Store) listDir(ctx context.Context, path string, visit func(fs.DirEntry
 }
 
 // sweep removes temporary files and scratch folders whose writers are dead, in the folder of the repository and so many
-// levels below. fresh describes what was just made: its time is that of the target's clock. Errors are ignored; the next
-// use of the folder reports them.
-func (s *Store) sweep(ctx context.Context, fresh func() (fs.FileInfo, error), levels int) {
+// levels below. fresh was just made: its time is that of the target's clock. Errors are ignored; the next use of the
+// folder reports them.
+func (s *Store) sweep(ctx context.Context, fresh string, levels int) {
 	var now fs.FileInfo
 	err := s.metadata(ctx, func() (err error) {
-		now, err = fresh()
+		now, err = os.Lstat(fresh)
 		return err
 	})
 	if err != nil {

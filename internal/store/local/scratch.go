@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 
 	"github.com/tidemark-backup/tidemark/internal/store"
@@ -12,9 +11,10 @@ import (
 )
 
 // Scratch makes a temporary folder in the existing folder parent, calls use with its name, and removes it with its
-// contents, also after ctx has ended. Scratch folders of programs that were killed are removed after a day by the clock
-// of the target.
-func Scratch(ctx context.Context, parent string, pass *iopolicy.Pass, use func(name string) error) (err error) {
+// contents, also after ctx has ended. open returns a store in a folder next to it. Scratch folders of programs that
+// were killed are removed after a day by the clock of the target.
+func Scratch(ctx context.Context, parent string, pass *iopolicy.Pass,
+	use func(name string, open func(name string) store.Store) error) (err error) {
 	s, err := newStore(parent, pass)
 	if err != nil {
 		return err
@@ -30,6 +30,6 @@ func Scratch(ctx context.Context, parent string, pass *iopolicy.Pass, use func(n
 			err = errors.Join(err, fmt.Errorf("remove temporary folder %s: %w", name, s.explain(ctx, failed)))
 		}
 	}()
-	s.sweep(ctx, func() (fs.FileInfo, error) { return os.Stat(at) }, 0)
-	return use(name)
+	s.sweep(ctx, at, 0)
+	return use(name, func(name string) store.Store { return &Store{root: s.abs(name), pass: pass} })
 }

@@ -210,7 +210,7 @@ func (s *Session) Moved() time.Time { return s.wire.lastMoved() }
 // Alive reports whether the session has not ended.
 func (s *Session) Alive() bool { return s.ctx.Err() == nil }
 
-// Retire ends a session that nobody uses.
+// Retire ends a session that is not used.
 func (s *Session) Retire() { s.kill(ErrClosed) }
 
 // Dead returns why the session ended, nil while it lives.
