@@ -43,7 +43,8 @@ func exceptions() []exception {
 			"reads sysfs and the mount table",
 		},
 		{
-			"internal/throttle/foreign", []string{"os.Open", "os.ReadFile", "os.ReadDir", "unix.Open", "unix.Stat", "unix.Statx"},
+			"internal/throttle/foreign", []string{"os.Open", "os.ReadFile", "os.ReadDir", "unix.Open", "unix.Stat",
+				"unix.Statx"},
 			"reads the kernel's counters in /proc and /sys, on which devices open files are, and when a terminal was last used",
 		},
 		{

@@ -109,8 +109,8 @@ func measure(dir string) (u usage, ok bool) {
 	return u, start == u.start
 }
 
-// parseStat reads columns 9, 11 and 22 of /proc/PID/stat. The name in parentheses may contain anything; column 3 follows
-// it.
+// parseStat reads columns 9, 11 and 22 of /proc/PID/stat. The name in parentheses may contain anything; column 3
+// follows it.
 func parseStat(text []byte) (flags, faults, start uint64) {
 	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 	if len(fields) < 20 {

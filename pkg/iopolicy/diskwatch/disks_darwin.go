@@ -38,6 +38,8 @@ func ioStats() (map[string]ioStat, error) {
 // Close does nothing: IOKit has nothing to close.
 func (d *Disks) Close() {}
 
+func (d *Disks) count() int { return len(d.names) }
+
 func (d *Disks) self() Process { return Self() }
 
 // cancelled returns 0: own writes are counted when they are submitted.

@@ -48,8 +48,6 @@ const share = 100
 // Pace returns the interval of polls: usual, or more if they would take more than a share of a processor.
 func (d *ioDisks) Pace(usual time.Duration) time.Duration { return max(usual, share*d.cost) }
 
-func (d *ioDisks) count() int { return len(d.names) }
-
 // Counters returns the sums over the disks. It is not safe for concurrent use. The drivers do not say how many requests
 // are in flight. Where some have ended since the last poll, more may be: one is assumed then, and none otherwise.
 func (d *ioDisks) Counters() (sum Counters, err error) {

@@ -92,7 +92,7 @@ type macDisks struct {
 	*fake
 }
 
-func (m macDisks) Counters() (Counters, error) { return m.Counters() }
+func (m macDisks) Counters() (Counters, error) { return m.ioDisks.Counters() }
 func (m macDisks) self() Process               { return m.Process }
 func (macDisks) cancelled() uint64             { return 0 }
 func (macDisks) Close()                        {}
