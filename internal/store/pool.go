@@ -130,12 +130,11 @@ func (p *Pool[C]) add(ctx context.Context, users int32, since time.Time) (C, err
 	u.began = began
 	u.users.Store(users)
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.ended != nil {
-		p.mu.Unlock()
-		c.Retire()
+		go c.Retire()
 		return c, p.ended
 	}
-	defer p.mu.Unlock()
 	p.live = slices.DeleteFunc(p.live, func(old C) bool {
 		replaced := old.Uses().began.Before(since) && !old.Uses().Used()
 		if replaced {
@@ -148,15 +147,10 @@ func (p *Pool[C]) add(ctx context.Context, users int32, since time.Time) (C, err
 }
 
 // Live returns the connections that are alive; none after End.
-func (p *Pool[C]) Live() (live []C) {
+func (p *Pool[C]) Live() []C {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, c := range p.live {
-		if p.ended == nil && c.Alive() {
-			live = append(live, c)
-		}
-	}
-	return live
+	return slices.DeleteFunc(slices.Clone(p.live), func(c C) bool { return !c.Alive() })
 }
 
 // Other returns the live connection with the fewest users but one, which may be zero; zero: there is none. The caller
@@ -176,10 +170,10 @@ func (p *Pool[C]) Other(but C) (best C) {
 
 // End returns the connections, and the error of each later Get is why.
 func (p *Pool[C]) End(why error) []C {
-	live := p.Live()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.ended = why
+	live := p.live
+	p.live, p.ended = nil, why
 	p.stop()
 	return live
 }

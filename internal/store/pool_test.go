@@ -23,7 +23,7 @@ type wire struct {
 func (w *wire) Alive() bool { return !w.ended.Load() }
 func (w *wire) Retire()     { w.ended.Store(true) }
 
-// dialled counts the connections, each of which takes a second. With an error there are none.
+// dialled counts the connections. Each takes a second; with an error there are none.
 type dialled struct {
 	n   atomic.Int32
 	err atomic.Pointer[error]
@@ -66,6 +66,7 @@ func TestOneDialsAndTheOthersWait(t *testing.T) {
 
 		d.err.Store(nil)
 		held := get(nil)
+		synctest.Wait()
 		require.EqualValues(t, 3, d.n.Load(), "one, and a second in the background while it is used")
 		for _, w := range held {
 			require.Same(t, held[0], w)
@@ -93,7 +94,7 @@ func TestOneDialsAndTheOthersWait(t *testing.T) {
 	})
 }
 
-func TestSecondLookTakesANewConnection(t *testing.T) {
+func TestSecondLookTakesAFreshConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d dialled
 		p := store.NewPool(1, d.dial)
