@@ -46,11 +46,8 @@ func (c *content) readSome(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-func pread(fd int, p []byte, off int64) (n int, err error) {
-	err = retry(func() (err error) {
-		n, err = unix.Pread(fd, p, off)
-		return err
-	})
+func pread(fd int, p []byte, off int64) (int, error) {
+	n, err := retryCount(func() (int, error) { return unix.Pread(fd, p, off) })
 	return max(n, 0), err
 }
 

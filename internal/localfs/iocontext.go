@@ -167,11 +167,8 @@ func (d *Dir) Ungated() (*Dir, error) {
 }
 
 // duplicate returns another descriptor of what fd has open.
-func duplicate(fd int) (again int, err error) {
-	err = retry(func() (err error) {
-		again, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
-		return err
-	})
+func duplicate(fd int) (int, error) {
+	again, err := retryCount(func() (int, error) { return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0) })
 	if err != nil {
 		return -1, fmt.Errorf("duplicate descriptor: %w", err)
 	}

@@ -28,11 +28,7 @@ func (h *host) release() {}
 const searchOnly = 0x40000000
 
 func openatMode(dirfd int, name string, flags int, mode uint32) (int, error) {
-	fd := -1
-	err := retry(func() (err error) {
-		fd, err = unix.Openat(dirfd, name, flags, mode)
-		return err
-	})
+	fd, err := retryCount(func() (int, error) { return unix.Openat(dirfd, name, flags, mode) })
 	if err != nil {
 		return -1, err
 	}

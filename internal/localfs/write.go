@@ -147,11 +147,8 @@ func (w *Writer) writeStart(p []byte, bounded bool) (int, error) {
 	return done, nil
 }
 
-func pwrite(fd int, p []byte, off int64) (n int, err error) {
-	err = retry(func() (err error) {
-		n, err = unix.Pwrite(fd, p, off)
-		return err
-	})
+func pwrite(fd int, p []byte, off int64) (int, error) {
+	n, err := retryCount(func() (int, error) { return unix.Pwrite(fd, p, off) })
 	return max(n, 0), err
 }
 
