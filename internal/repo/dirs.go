@@ -11,8 +11,8 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo/dircache"
 )
 
-// dirsName is the file of the directory cache in the cache folder of a repository. Only backups open it, one at a time.
-const dirsName = "dirs.db"
+// dirsName is the folder of the directory cache in the cache folder of a repository. One backup at a time opens it.
+const dirsName = "dirs"
 
 // dirCache is the directory cache, opened when it is needed.
 type dirCache struct {
@@ -34,7 +34,7 @@ func (r *Repository) DirCache() (*dircache.Cache, error) {
 	if d.tried || d.folder == "" {
 		return d.cache, nil
 	}
-	f, err := cachefile.Open(filepath.Join(d.folder, dirsName), r.config.ID, d.io, dircache.Table())
+	cache, note, err := dircache.Open(filepath.Join(d.folder, dirsName), r.config.ID, d.io)
 	if errors.Is(err, localfs.ErrStopped) {
 		return nil, err
 	}
@@ -48,10 +48,10 @@ func (r *Repository) DirCache() (*dircache.Cache, error) {
 			r.note("the directory cache cannot be used: %v", err)
 		}
 		return nil, nil
-	case f.Note() != "" && r.FirstCacheReport():
-		r.note("%s", f.Note())
+	case note != "" && r.FirstCacheReport():
+		r.note("%s", note)
 	}
-	d.cache = dircache.New(f)
+	d.cache = cache
 	return d.cache, nil
 }
 

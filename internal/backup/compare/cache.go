@@ -68,7 +68,6 @@ func OpenCache(r *repo.Repository, listed []repo.Listed, blank bool, boot BootID
 	c.batch = cache.NewBatch()
 	if boot != (BootID{}) {
 		c.boot, c.refresh = boot, bytes.Equal(last, boot[:])
-		c.batch.SetNote(boot[:])
 	}
 	return c, nil
 }
@@ -149,9 +148,14 @@ func (c *Cache) Confirm(ref dircache.Ref) {
 
 // Commit makes the entries of this run valid, now that its snapshot is saved.
 func (c *Cache) Commit(snapshot format.ID) {
-	if c.usable() {
-		c.fail(c.batch.Commit(snapshot))
+	if !c.usable() {
+		return
 	}
+	var note []byte
+	if c.boot != (BootID{}) {
+		note = c.boot[:]
+	}
+	c.fail(c.batch.Commit(snapshot, note))
 }
 
 // Discard drops the entries of this run; after Commit it does nothing.

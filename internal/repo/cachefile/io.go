@@ -1,9 +1,14 @@
+// Package cachefile is the files of the local caches of a repository. Everything in them can be rebuilt, so each may be
+// deleted at any time.
+//
+//	Plain    written once, then read by any number of processes; or temporary, without a name
+//	Pages    checked pages of entries in a Plain: runs of the hash cache (package index), the directory cache
+//	Lock     the one process that changes a folder
 package cachefile
 
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -21,8 +26,8 @@ func cut(p []byte, maxIO int) []byte {
 	return p
 }
 
-// Plain is a file that is no bbolt file: one without a name, which disappears when it is closed or the process ends, or
-// one that is written once and then read by any number of processes. A shared lock shows that it is in use.
+// Plain is a file without a name, which disappears when it is closed or the process ends, or one that is written once
+// and then read by any number of processes. A shared lock shows that it is in use.
 //
 // Under a yielding policy it is flushed as it is written. Otherwise the kernel would write it back seconds later, when
 // the I/O can no longer be attributed to this run.
@@ -169,14 +174,25 @@ func (t *Plain) Sync() error {
 	return err
 }
 
-// Reading runs read as one gate operation. Inside it, and inside File.Update, Raw is read.
-func (t *Plain) Reading(read func() error) error {
-	_, err := t.io.Do(iopolicy.Op{Kind: iopolicy.Read}, func(int) (int, error) { return 0, read() })
+// Rename flushes the file and puts it in the place of path. Path is the old name still.
+func (t *Plain) Rename(path string) error {
+	err := t.Sync()
+	if err == nil {
+		err = t.io.Names(func() error { return os.Rename(t.Path(), path) })
+	}
 	return err
 }
 
-// Raw reads the file within an operation that the gate has admitted already; a nested operation could wait for itself.
-func (t *Plain) Raw() io.ReaderAt { return t.f }
+// Finish renames and closes the file, or removes it after an error: of its own, or the one that is given.
+func (t *Plain) Finish(path string, err error) error {
+	if err == nil {
+		err = t.Rename(path)
+	}
+	if err != nil {
+		_ = os.Remove(t.Path()) // although the run may have been cancelled
+	}
+	return errors.Join(err, t.Close())
+}
 
 // Close releases the file.
 func (t *Plain) Close() error { return t.f.Close() }

@@ -7,9 +7,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	bolt "go.etcd.io/bbolt"
 
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/repo/caches"
+	"github.com/tidemark-backup/tidemark/internal/repo/dircache"
 	"github.com/tidemark-backup/tidemark/internal/repo/writerlock"
 )
 
@@ -23,9 +24,8 @@ func made(t *testing.T, dir, id string, days int) (folder string) {
 	t.Helper()
 	folder = filepath.Join(dir, id)
 	require.NoError(t, os.MkdirAll(filepath.Join(folder, "trees"), 0o700))
-	db, err := bolt.Open(filepath.Join(folder, "cache.db"), 0o600, nil)
-	require.NoError(t, err)
-	require.NoError(t, db.Close())
+	require.NoError(t, os.MkdirAll(filepath.Join(folder, "dirs"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "dirs", "state"), make([]byte, 3000), 0o600))
 	aged(t, folder, days)
 	return folder
 }
@@ -108,10 +108,10 @@ func TestInUse(t *testing.T) {
 	folder := made(t, dir, one, 40)
 	free := list(t, dir)[0]
 	for name, hold := range map[string]func() (end func()){
-		"cache file": func() func() {
-			db, err := bolt.Open(filepath.Join(folder, "cache.db"), 0o600, nil)
+		"directory cache": func() func() {
+			c, _, err := dircache.Open(filepath.Join(folder, "dirs"), [16]byte{}, localfs.IOContext{})
 			require.NoError(t, err)
-			return func() { require.NoError(t, db.Close()) }
+			return func() { require.NoError(t, c.Close()) }
 		},
 		"writer": func() func() {
 			l := writerlock.Take(folder, "0123abcd")
@@ -123,7 +123,7 @@ func TestInUse(t *testing.T) {
 			end := hold()
 			require.True(t, list(t, dir)[0].InUse)
 			require.ErrorIs(t, caches.Remove(free), caches.ErrInUse)
-			require.FileExists(t, filepath.Join(folder, "cache.db"))
+			require.DirExists(t, filepath.Join(folder, "dirs"))
 			end()
 			require.False(t, list(t, dir)[0].InUse)
 		})

@@ -23,8 +23,8 @@ func (l locks) release() {
 
 // lock locks every file in a cache that a run locks, as far as it exists.
 func lock(path string) (held locks, err error) {
-	names := []string{"cache.db", "dirs.db", "lock"} // the first of earlier versions
-	for _, folder := range [...]string{"writers", "runs"} {
+	names := []string{"cache.db", "dirs.db", "lock"} // the first two of earlier versions
+	for _, folder := range [...]string{"writers", "runs", "dirs"} {
 		files, err := os.ReadDir(filepath.Join(path, folder))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err

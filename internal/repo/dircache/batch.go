@@ -1,10 +1,8 @@
 package dircache
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"sync"
 
 	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
@@ -17,7 +15,6 @@ const (
 	batchBytes = 4 << 20
 	// entryOverhead is the memory in bytes of a buffered entry besides its value.
 	entryOverhead = keySize + extsort.Overhead
-	keySize       = 16
 )
 
 // Batch gathers what one backup learns about directories.
@@ -25,14 +22,12 @@ const (
 // An entry may count only while its tree cannot be pruned, that is, while a snapshot that contains the tree is in the
 // repository. At first this is the snapshot of the run that wrote the entry. Unchanged directories are not written
 // again, and that snapshot is forgotten eventually, although newer snapshots contain the same trees. Therefore each run
-// also records which entries it used unchanged (Keep): one bit for each Ref, in a bitmap stored under the generation of
-// the run. For 2.5 million directories the bitmap takes 300 KiB. An entry counts if the snapshot of the run that wrote
-// it, or of any run that kept it, is in the repository. Otherwise the lookup is a miss, which costs a comparison with
-// the parent snapshot.
+// also records which entries it used unchanged (Keep): one bit for each Ref, in a bitmap of the run. For 2.5 million
+// directories the bitmap takes 300 KiB. An entry counts if the snapshot of the run that wrote it, or of any run that
+// kept it, is in the repository. Otherwise the lookup is a miss, which costs a comparison with the parent snapshot.
 //
 // Nothing is visible before Commit, which runs after the snapshot is saved. The entries of an interrupted run are lost,
-// and those of earlier runs remain. Until Commit, entries lie in sorted runs in a temporary file: keys are random, and
-// if they were put into the B+tree in the order of arrival, each would rewrite a page.
+// and those of earlier runs remain. Until Commit, entries lie in sorted runs in a temporary file.
 //
 // A Batch is safe for concurrent use. Commit or Discard ends it.
 type Batch struct {
@@ -47,15 +42,15 @@ type Batch struct {
 	runs     *extsort.Runs    // nil until the buffer was full once; belongs to the goroutine that spills
 	spilling bool             // a goroutine writes a full buffer to the file, without mu
 	failed   error            // why spilling failed
-	kept     map[uint32][]byte
-	note     []byte
+	count    uint64           // entries, also several of one key
+	kept     map[uint32]bitmap
 	ended    bool
 }
 
 // NewBatch begins a batch.
 func (c *Cache) NewBatch() *Batch {
 	empty := extsort.Buffer{KeySize: keySize}
-	b := &Batch{c: c, limit: batchBytes, kept: make(map[uint32][]byte), buffer: empty, spare: empty}
+	b := &Batch{c: c, limit: batchBytes, kept: make(map[uint32]bitmap), buffer: empty, spare: empty}
 	b.settled.L = &b.mu
 	return b
 }
@@ -76,6 +71,7 @@ func (b *Batch) Put(key [16]byte, value []byte) error {
 		return fmt.Errorf("remember directory: %w", err)
 	}
 	b.buffer.Add(key[:], value)
+	b.count++
 	return nil
 }
 
@@ -102,18 +98,11 @@ func (b *Batch) Keep(ref Ref) {
 	n := uint32(ref / bitsPerChunk)
 	chunk := b.kept[n]
 	if chunk == nil {
-		chunk = make([]byte, bitsPerChunk/8)
+		chunk = make(bitmap, bitsPerChunk/8)
 		b.kept[n] = chunk
 	}
 	i := ref % bitsPerChunk
 	chunk[i/8] |= 1 << (i % 8)
-}
-
-// SetNote attaches a few bytes to the batch, which Cache.Note returns after Commit.
-func (b *Batch) SetNote(note []byte) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.note = bytes.Clone(note)
 }
 
 // Discard drops the batch. After Commit it does nothing.
@@ -158,26 +147,26 @@ func (b *Batch) spill() {
 
 func (b *Batch) write(full *extsort.Buffer) error {
 	if b.runs == nil {
-		f, err := cachefile.OpenTempFile(filepath.Dir(b.c.Path()), b.c.IO())
+		f, err := cachefile.OpenTempFile(b.c.dir, b.c.io)
 		if err != nil {
 			return err
 		}
-		b.file, b.runs = f, extsort.New(f, f.Raw(), keySize) // read inside Update
+		b.file, b.runs = f, extsort.New(f, f, keySize)
 	}
 	return b.runs.Write(full)
 }
 
 // sorted begins to read the batch by ascending key. A batch that was never spilled stays in memory.
-func (b *Batch) sorted() (m *extsort.Merger, err error) {
+func (b *Batch) sorted() (*extsort.Merger, error) {
 	if b.runs == nil {
 		return extsort.New(nil, nil, keySize).Merge(&b.buffer)
 	}
-	err = b.file.Reading(func() (err error) { m, err = b.runs.Merge(&b.buffer); return err })
-	return m, err
+	return b.runs.Merge(&b.buffer)
 }
 
-// Commit makes the batch count for snapshot, which must be in the repository, and ends it.
-func (b *Batch) Commit(snapshot format.ID) error {
+// Commit makes the batch count for snapshot, which must be in the repository, and ends it. Cache.Note returns note from
+// then on; nil: as before.
+func (b *Batch) Commit(snapshot format.ID, note []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for b.spilling {
@@ -186,11 +175,15 @@ func (b *Batch) Commit(snapshot format.ID) error {
 	if err := b.err(); err != nil {
 		return errors.Join(fmt.Errorf("commit directories: %w", err), b.end())
 	}
-	source, err := b.sorted()
-	if err == nil {
-		b.c.write.Lock()
-		defer b.c.write.Unlock()
-		err = (&commit{c: b.c, snapshot: snapshot, source: source, kept: b.kept, note: b.note}).run()
-	}
+	err := b.c.change("remember directories", func(next *state) (bool, error) {
+		next.add(snapshot, b.kept)
+		if note != nil {
+			next.setValue(noteName, note)
+		}
+		if b.count == 0 {
+			return true, nil
+		}
+		return true, b.c.merge(next, b)
+	})
 	return errors.Join(err, b.end())
 }

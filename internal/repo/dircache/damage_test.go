@@ -1,7 +1,6 @@
 package dircache
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,51 +11,24 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	bolt "go.etcd.io/bbolt"
 
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// recordsIn returns where the records of all buckets lie in a file, each in all its copies: a value follows its key.
-func recordsIn(t *testing.T, path string) map[string][][2]int {
-	t.Helper()
-	file, err := os.ReadFile(path)
-	require.NoError(t, err)
-	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, db.Close()) }()
-	out := make(map[string][][2]int)
-	var walk func(name string, b *bolt.Bucket) error
-	walk = func(name string, b *bolt.Bucket) error {
-		return b.ForEach(func(k, v []byte) error {
-			if v == nil {
-				return walk(name, b.Bucket(k))
-			}
-			record := append(bytes.Clone(k), v...)
-			for at := 0; ; at++ {
-				next := bytes.Index(file[at:], record)
-				if next < 0 {
-					return nil
-				}
-				at += next
-				out[name] = append(out[name], [2]int{at, len(record)})
-			}
-		})
-	}
-	require.NoError(t, db.View(func(tx *bolt.Tx) error {
-		return tx.ForEach(func(name []byte, b *bolt.Bucket) error { return walk(string(name), b) })
-	}))
-	return out
+// TestBusy: of two processes one gets the cache.
+func TestBusy(t *testing.T) {
+	c := newCache(t)
+	_, _, err := Open(c.dir, repo, localfs.IOContext{})
+	require.ErrorIs(t, err, cachefile.ErrBusy)
+	reopen(t, c)
 }
 
-// Whatever bit flips, in whatever bucket: the cache vouches for no directory by a snapshot that is gone or that never
-// contained it. It may lose entries.
-func TestFlippedBitsAreNotBelieved(t *testing.T) {
-	testkit.Slow(t)
+// aged returns a closed cache of many backups, with several layers.
+func aged(t *testing.T, r *rand.Rand) *world {
 	w := newWorld(t)
-	r := rand.New(rand.NewPCG(3, 3))
 	state := dirs(120)
 	for round := range 14 {
 		w.backup(state)
@@ -68,40 +40,77 @@ func TestFlippedBitsAreNotBelieved(t *testing.T) {
 		}
 		delete(state, round)
 	}
+	require.Greater(t, len(w.c.state.Layers), 1)
 	require.NoError(t, w.c.Close())
-	sound, err := os.ReadFile(w.c.Path())
+	return w
+}
+
+// copied returns a copy of the folder of a cache in which one file has other bytes.
+func copied(t *testing.T, c *Cache, name string, change func(p []byte) []byte) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS(c.dir)))
+	p, err := os.ReadFile(filepath.Join(dir, name))
 	require.NoError(t, err)
-	records := recordsIn(t, w.c.Path())
-	path := filepath.Join(t.TempDir(), "cache.db")
-	disbelieved := 0
-	for _, name := range []string{
-		bucketState, bucketDirs, bucketWriters, bucketKept, "", // "" is anywhere
-	} {
-		require.True(t, name == "" || len(records[name]) > 0, name)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, name), change(p), 0o600))
+	return dir
+}
+
+// Whatever bit flips, in whatever file: the cache vouches for no directory by a snapshot that is gone or that never
+// contained it. What is not noticed lies between keys and values, and is never read.
+func TestFlippedBitsAreNotBelieved(t *testing.T) {
+	testkit.Slow(t)
+	r := rand.New(rand.NewPCG(3, 3))
+	w := aged(t, r)
+	for _, name := range files(t, w.c) {
+		unnoticed := 0
 		for range 40 {
-			bad := append([]byte(nil), sound...)
-			at := r.IntN(len(bad))
-			if name != "" {
-				part := records[name][r.IntN(len(records[name]))]
-				at = part[0] + r.IntN(part[1])
-			}
-			bad[at] ^= 1 << r.IntN(8)
-			require.NoError(t, os.WriteFile(path, bad, 0o600))
-			if !w.believesNothingWrong(path) {
-				disbelieved++
+			if w.believesNothingWrong(copied(t, w.c, name, func(p []byte) []byte {
+				p[r.IntN(len(p))] ^= 1 << r.IntN(8)
+				return p
+			})) {
+				unnoticed++
 			}
 		}
+		require.Less(t, unnoticed, 20, name)
 	}
-	require.Greater(t, disbelieved, 40) // of 200: where bbolt puts its pages is chance
+}
+
+// Whatever is cut off or overwritten does no harm, and a new cache takes its place.
+func TestDamage(t *testing.T) {
+	testkit.Slow(t)
+	r := rand.New(rand.NewPCG(5, 5))
+	w := aged(t, r)
+	for _, name := range files(t, w.c) {
+		unnoticed := 0
+		for round := range 20 {
+			dir := copied(t, w.c, name, func(p []byte) []byte {
+				if round%3 == 0 {
+					return p[:r.IntN(len(p))]
+				}
+				from := r.IntN(len(p) - 100)
+				copy(p[from:], testkit.Noise(uint64(round), min(4096, len(p)-from)))
+				return p
+			})
+			if w.believesNothingWrong(dir) {
+				unnoticed++
+			}
+			c, _ := openNoted(t, dir)
+			remember(t, c, 1, 0, 10)
+			c = reopen(t, c)
+			require.NoError(t, c.Close())
+		}
+		require.Less(t, unnoticed, 5, name)
+	}
 }
 
 // believesNothingWrong opens a damaged cache, queries every entry, and requires that no answer is wrong. It reports
 // whether the damage remained unnoticed.
-func (w *world) believesNothingWrong(path string) (unnoticed bool) {
+func (w *world) believesNothingWrong(dir string) (unnoticed bool) {
 	w.t.Helper()
-	c := openAt(w.t, path)
+	c, note := openNoted(w.t, dir)
 	defer func() { require.NoError(w.t, c.Close()) }()
-	unnoticed = c.File.Note() == ""
+	unnoticed = note == ""
 	check := func(err error) bool {
 		if err != nil {
 			require.ErrorIs(w.t, err, cachefile.ErrDamaged)
@@ -109,7 +118,7 @@ func (w *world) believesNothingWrong(path string) (unnoticed bool) {
 		}
 		return err == nil
 	}
-	if check(c.SetLiveSnapshots(w.live)) {
+	lookUp := func() {
 		for i := range 140 {
 			hit, ok, err := c.Lookup(key(i), nil)
 			if check(err) && ok {
@@ -117,21 +126,22 @@ func (w *world) believesNothingWrong(path string) (unnoticed bool) {
 			}
 		}
 	}
+	if check(c.SetLiveSnapshots(w.live)) {
+		lookUp()
+	}
 	// A run that goes on upon it must not call alive what is dead either.
 	batch := c.NewBatch()
-	require.NoError(w.t, batch.Put(key(999), []byte("new")))
-	if check(batch.Commit(id(777_777))) && check(c.SetLiveSnapshots(append([]format.ID{id(777_777)}, w.live...))) {
-		for i := range 140 {
-			hit, ok, err := c.Lookup(key(i), nil)
-			if check(err) && ok {
-				w.requireContained(i, hit)
-			}
-		}
+	for i := range 100 { // all layers are merged
+		require.NoError(w.t, batch.Put(key(1000+i), []byte("new")))
+	}
+	if check(batch.Commit(id(777_777), nil)) && check(c.SetLiveSnapshots(append([]format.ID{id(777_777)}, w.live...))) {
+		lookUp()
 	}
 	return unnoticed
 }
 
-// The file is truncated or overwritten during lookups and changes. Each of them ends with ErrDamaged.
+// The files are truncated, overwritten or removed during lookups and changes. Each of them ends with ErrDamaged, unless
+// it still has the file.
 func TestDamageDuringLookups(t *testing.T) {
 	for name, spoil := range map[string]func(path string) error{
 		"cut":          func(path string) error { return os.Truncate(path, 0) },
@@ -148,7 +158,7 @@ func TestDamageDuringLookups(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 4 {
-				c := openAt(t, filepath.Join(t.TempDir(), "cache.db"))
+				c := openAt(t, filepath.Join(t.TempDir(), "dirs"))
 				require.NoError(t, c.SetLiveSnapshots([]format.ID{id(1)}))
 				remember(t, c, 1, 0, 500)
 				var lookups, left atomic.Int64
@@ -158,9 +168,6 @@ func TestDamageDuringLookups(t *testing.T) {
 					all.Go(func() {
 						for i := 0; ; i++ {
 							_, _, err := c.Lookup(key((g*80+i)%500), nil)
-							if err == nil && g%3 == 1 { // begins a transaction each time
-								err = c.SetLiveSnapshots([]format.ID{id(1)})
-							}
 							if err == nil && g == 0 {
 								err = c.SetValue("test", []byte{byte(i)})
 							}
@@ -179,12 +186,97 @@ func TestDamageDuringLookups(t *testing.T) {
 					})
 				}
 				<-spoiled
-				require.NoError(t, spoil(c.Path()))
+				require.NoError(t, spoil(filepath.Join(c.dir, "00000001")))
 				all.Wait()
 				require.Zero(t, left.Load(), "a lookup did not fail")
 				require.NoError(t, c.Close())
-				require.NoFileExists(t, c.Path())
+				require.Empty(t, files(t, c))
 			}
 		})
 	}
+}
+
+// TestForeignCachesAreReplaced: of another repository, of another layout, of an earlier version, or no cache at all.
+func TestForeignCachesAreReplaced(t *testing.T) {
+	made := func(name string, change func(s *state)) string {
+		c := openAt(t, filepath.Join(t.TempDir(), "dirs"))
+		remember(t, c, 1, 0, 10)
+		require.NoError(t, c.change("test", func(next *state) (bool, error) { change(next); return true, nil }), name)
+		require.NoError(t, c.Close())
+		return c.dir
+	}
+	short := made("short", func(*state) {})
+	require.NoError(t, os.WriteFile(filepath.Join(short, stateName), []byte("{}"), 0o600))
+	missing := made("missing", func(*state) {})
+	require.NoError(t, os.Remove(filepath.Join(missing, "00000001")))
+	folder := made("folder", func(*state) {})
+	require.NoError(t, os.Remove(filepath.Join(folder, stateName)))
+	require.NoError(t, os.MkdirAll(filepath.Join(folder, stateName, "sub"), 0o700))
+	earlier := filepath.Join(t.TempDir(), "dirs")
+	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(earlier), oldCache), nil, 0o600))
+	for _, dir := range []string{
+		made("other", func(s *state) { s.Repo[0]++ }), made("newer", func(s *state) { s.Layout++ }),
+		short, missing, folder, earlier,
+	} {
+		c, note := openNoted(t, dir)
+		require.Contains(t, note, "replaced")
+		require.NoError(t, c.Close())
+		require.Empty(t, files(t, c))
+		require.NoError(t, openAt(t, dir).Close(), "once is enough")
+	}
+}
+
+func TestOpenErrorsOfTheSystemKeepTheFile(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
+	for _, path := range []string{"file", "file/dirs"} {
+		_, _, err := Open(filepath.Join(dir, path), repo, localfs.IOContext{})
+		require.Error(t, err)
+		require.FileExists(t, filepath.Join(dir, "file"))
+	}
+}
+
+// TestGiveUp: a cache that is given up is as it was, also for lookups that run meanwhile.
+func TestGiveUp(t *testing.T) {
+	c := newCache(t)
+	require.NoError(t, c.SetLiveSnapshots([]format.ID{id(1)}))
+	remember(t, c, 1, 0, 2000)
+	had := files(t, c)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for {
+				if _, _, err := c.Lookup(key(1), nil); err != nil {
+					return
+				}
+			}
+		})
+	}
+	c.GiveUp()
+	all.Wait()
+	require.ErrorIs(t, c.SetLiveSnapshots(nil), cachefile.ErrDamaged)
+	_, err := c.Value("test")
+	require.ErrorIs(t, err, cachefile.ErrDamaged)
+	c = reopen(t, c)
+	require.Equal(t, had, files(t, c))
+}
+
+// The aim is 150 bytes for each file with eleven files to a directory.
+func TestBytesOfTheCache(t *testing.T) {
+	testkit.Slow(t)
+	c := newCache(t)
+	require.NoError(t, c.SetLiveSnapshots([]format.ID{id(1), id(2)}))
+	const dirs = 60_000
+	size := func() (all float64) {
+		for _, name := range files(t, c) {
+			info, err := os.Stat(filepath.Join(c.dir, name))
+			require.NoError(t, err)
+			all += float64(info.Size())
+		}
+		return all
+	}
+	remember(t, c, 1, 0, dirs)
+	require.Less(t, size()/dirs, 112.0, "bytes for a directory")
+	remember(t, c, 2, 0, dirs/10)
+	require.Less(t, size()/dirs, 123.0, "bytes for a directory after a tenth has changed")
 }

@@ -1,40 +1,38 @@
 // Package dircache remembers directories between backups: a value for each key, which a backup fills with digests and
 // names. An entry counts only while a snapshot that contains the tree of the directory is in the repository (see
-// Batch). The entries lie in a cache file (package cachefile) of their own.
+// Batch).
+//
+//	lock      held by the process that uses the cache (dircache.go)
+//	state     which runs there were, what they kept, and which layers there are (state.go)
+//	00000001  a layer: entries in checked pages, and their values (layer.go)
+//
+// Layers never change, and the state is replaced by a rename. So a crash, or a full disk, leaves the cache as it was.
 package dircache
 
 import (
-	"bytes"
-	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
+	"time"
 
-	bolt "go.etcd.io/bbolt"
-
+	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// The buckets. A generation is the number of a run that committed a Batch.
 const (
-	bucketDirs    = "dirs"          // key -> entry
-	bucketWriters = "writers"       // generation u32 -> snapshot ID
-	bucketKept    = "kept"          // generation u32, chunk number u32 -> bitmap of references
-	bucketState   = "state of dirs" // the names below
-	stateName     = "state"         // state
-	noteName      = "dircache note" // value of the file; missing: none
+	lockName = "lock"
+	// lockWait is how long Open waits for another process that uses the cache.
+	lockWait = 200 * time.Millisecond
+	// oldCache is the directory cache of earlier versions, beside the folder of this one.
+	oldCache = "dirs.db"
 )
-
-// Table returns the buckets of a directory cache.
-func Table() cachefile.Table {
-	return cachefile.Table{
-		Buckets: []string{bucketDirs, bucketWriters, bucketKept, bucketState},
-		Init:    func(tx *bolt.Tx) error { return (&state{}).write(tx) },
-	}
-}
 
 // Hit is a remembered directory.
 type Hit struct {
@@ -46,200 +44,220 @@ type Hit struct {
 // Ref identifies one version of an entry. References are assigned in ascending order and never reused.
 type Ref uint64
 
-// bitsPerChunk is the number of references in one bitmap chunk of 4 KiB.
-const bitsPerChunk = 1 << 15
-
-// Cache is the directory cache in a cache file. A file has one Cache at most. It is safe for concurrent use.
+// Cache is an open directory cache. It is safe for concurrent use.
 type Cache struct {
-	*cachefile.File
-	write   sync.Mutex // held by a writer over several transactions
-	live    atomic.Pointer[liveSet]
-	readers *cachefile.ReadPool[*reader]
-	step    int // entriesPerCommit, which tests reduce
+	dir     string
+	io      localfs.IOContext // nothing is written after its context ends
+	lock    *os.File
+	damaged atomic.Bool // Close removes what there is
+	ended   atomic.Bool // the cache is not used any more
+
+	write sync.Mutex   // held while the state is changed
+	mu    sync.RWMutex // guards state; held by lookups, which read its layers
+	state *state
 }
 
-// New returns the directory cache in f, which was opened with Table.
-func New(f *cachefile.File) *Cache {
-	return &Cache{File: f, step: entriesPerCommit, readers: cachefile.NewReadPool(f, newReader)}
+// Open opens the cache of a repository in folder dir, and makes it if it is missing. What is damaged, or belongs to
+// another version or repository, is replaced by an empty one; then note says so. If another process uses the cache, the
+// error is cachefile.ErrBusy.
+func Open(dir string, repo [16]byte, io localfs.IOContext) (c *Cache, note string, err error) {
+	c = &Cache{dir: dir, io: io}
+	if c.lock, err = cachefile.Lock(filepath.Join(dir, lockName), lockWait, io); err != nil {
+		return nil, "", fmt.Errorf("open cache: %w", err)
+	}
+	if c.lock == nil {
+		return nil, "", cachefile.ErrBusy
+	}
+	err = c.load(repo)
+	if err != nil && replaceable(err) {
+		why := err
+		if err = c.io.Names(c.clear); err != nil {
+			err = fmt.Errorf("replace cache: %w", err)
+		} else {
+			note = fmt.Sprintf("the local cache was replaced by an empty one: %v", why)
+		}
+	}
+	if err != nil {
+		return nil, "", errors.Join(err, c.lock.Close())
+	}
+	return c, note, nil
 }
 
-// reader is what one lookup needs of a transaction.
-type reader struct {
-	cursor *bolt.Cursor // of bucketDirs
-	kept   *bolt.Bucket
-	key    [16]byte // bbolt makes a key escape to the heap
+// load reads the state and opens the layers. After an error the state is that of an empty cache.
+func (c *Cache) load(repo [16]byte) error {
+	c.state = &state{Layout: layout, Repo: repo}
+	old := c.io.Names(func() error { return os.Remove(filepath.Join(filepath.Dir(c.dir), oldCache)) })
+	s, err := readState(filepath.Join(c.dir, stateName), c.io)
+	switch {
+	case errors.Is(err, os.ErrNotExist) && old == nil:
+		return cachefile.ErrForeign
+	case errors.Is(err, os.ErrNotExist):
+		return c.io.Names(func() error { c.sweep(c.state); return nil })
+	case err != nil:
+		return fmt.Errorf("open cache: %w", err)
+	case s.Layout != layout || s.Repo != repo:
+		return cachefile.ErrForeign
+	}
+	for _, l := range s.Layers {
+		if err := l.open(c.dir, c.io); err != nil {
+			s.close(nil)
+			return fmt.Errorf("open cache: %w", err)
+		}
+	}
+	c.state = s
+	return c.io.Names(func() error { c.sweep(s); return nil })
 }
 
-func newReader(tx *bolt.Tx) *reader {
-	return &reader{cursor: cachefile.Bucket(tx, bucketDirs).Cursor(), kept: cachefile.Bucket(tx, bucketKept)}
+// sweep removes what is not part of a state: a killed process has left it. What cannot be removed does no harm.
+func (c *Cache) sweep(s *state) {
+	entries, _ := os.ReadDir(c.dir)
+	for _, e := range entries {
+		is := func(l *layer) bool { return l.name() == e.Name() }
+		if e.Name() != lockName && e.Name() != stateName && !slices.ContainsFunc(s.Layers, is) {
+			_ = os.RemoveAll(filepath.Join(c.dir, e.Name()))
+		}
+	}
 }
 
-// liveSet lists the generations that count. It is immutable.
-type liveSet struct {
-	snapshots map[format.ID]bool
-	writers   map[uint32]format.ID // generation -> its snapshot
-	newest    []uint32             // generations, the newest first
+// clear removes the state, and with that everything.
+func (c *Cache) clear() error {
+	if err := os.RemoveAll(filepath.Join(c.dir, stateName)); err != nil {
+		return err
+	}
+	c.sweep(&state{})
+	return nil
+}
+
+// replaceable distinguishes a useless or unreadable file from a full disk or missing permissions.
+func replaceable(err error) bool {
+	var errno syscall.Errno // of the disk, the folder, the memory
+	return !errors.Is(err, cachefile.ErrBusy) && !errors.Is(err, localfs.ErrStopped) &&
+		(!errors.As(err, &errno) || errno == syscall.EIO || errors.Is(err, cachefile.ErrDamaged))
+}
+
+// GiveUp ends the use of the cache after a failure. Later calls return cachefile.ErrDamaged.
+func (c *Cache) GiveUp() { c.ended.Store(true) }
+
+// Close releases the cache. A damaged one is removed.
+func (c *Cache) Close() error {
+	c.write.Lock()
+	defer c.write.Unlock()
+	c.GiveUp()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.state.close(nil)
+	var err error
+	if c.damaged.Load() {
+		err = c.clear() // although the run may have been cancelled
+	}
+	if err = errors.Join(err, c.lock.Close()); err != nil {
+		return fmt.Errorf("close cache: %w", err)
+	}
+	return nil
 }
 
 // SetLiveSnapshots sets which snapshots are in the repository. Before the first call no entry counts. The next
 // Batch.Commit deletes the generations of other snapshots.
 func (c *Cache) SetLiveSnapshots(ids []format.ID) error {
-	c.write.Lock()
-	defer c.write.Unlock()
-	live := make(map[format.ID]bool, len(ids))
-	for _, id := range ids {
-		live[id] = true
-	}
-	return c.readWriters(live)
-}
-
-// readWriters replaces the live set. The caller holds c.write.
-func (c *Cache) readWriters(snapshots map[format.ID]bool) error {
-	set := &liveSet{snapshots: snapshots, writers: make(map[uint32]format.ID)}
-	err := c.View("read writers of directories", func(tx *bolt.Tx) error {
-		return cachefile.Each(cachefile.Bucket(tx, bucketWriters), func(k, v []byte) error {
-			id, err := parseWriter(k, v)
-			if err == nil && snapshots[id] {
-				set.writers[binary.BigEndian.Uint32(k)] = id
-			}
-			return err
-		})
+	return c.change("read writers of directories", func(next *state) (bool, error) {
+		next.live = make(map[format.ID]bool, len(ids))
+		for _, id := range ids {
+			next.live[id] = true
+		}
+		return false, nil
 	})
-	if err != nil {
-		return err
-	}
-	set.newest = slices.Sorted(maps.Keys(set.writers))
-	slices.Reverse(set.newest)
-	c.live.Store(set)
-	return nil
-}
-
-// parseWriter returns the snapshot of a generation.
-func parseWriter(k, v []byte) (format.ID, error) {
-	v, ok := cachefile.Summed(k, v, format.IDSize)
-	if !ok || len(k) != 4 {
-		return format.ID{}, fmt.Errorf("writer of directories: %w", cachefile.ErrDamaged)
-	}
-	return format.ID(v), nil
 }
 
 // Renamed makes the entries of a snapshot count for another one with the same tree, which takes its place.
 func (c *Cache) Renamed(from, to format.ID) error {
-	c.write.Lock()
-	defer c.write.Unlock()
-	return c.Update("rename snapshot of directories", func(tx *bolt.Tx) error {
-		writers := cachefile.Bucket(tx, bucketWriters)
-		var generations []uint32
-		err := cachefile.Each(writers, func(k, v []byte) error {
-			id, err := parseWriter(k, v)
-			if err == nil && id == from {
-				generations = append(generations, binary.BigEndian.Uint32(k))
-			}
-			return err
-		})
-		for _, n := range generations {
-			if err == nil {
-				err = cachefile.PutSummed(writers, cachefile.Number(n), to[:])
+	return c.change("rename snapshot of directories", func(next *state) (changed bool, _ error) {
+		for i, w := range next.Writers {
+			if w.Snapshot == from {
+				next.Writers[i] = &writer{w.Generation, to, w.Kept}
+				changed = true
 			}
 		}
-		return err
+		return changed, nil
 	})
+}
+
+// SetValue stores a small value under a name; nil removes it.
+func (c *Cache) SetValue(name string, value []byte) error {
+	return c.change("keep a value in the cache", func(next *state) (bool, error) {
+		next.setValue(name, value)
+		return true, nil
+	})
+}
+
+// Value returns what SetValue stored, or nil.
+func (c *Cache) Value(name string) (value []byte, err error) {
+	if c.ended.Load() {
+		return nil, fmt.Errorf("read a value of the cache: %w", cachefile.ErrDamaged)
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.Clone(c.state.Values[name]), nil
 }
 
 // Note returns the note of the last committed Batch that had one, or nil.
 func (c *Cache) Note() ([]byte, error) { return c.Value(noteName) }
 
+// change replaces the state by one that make changes, and writes it to the disk if make reports that it has to be.
+func (c *Cache) change(what string, make func(next *state) (write bool, err error)) error {
+	c.write.Lock()
+	defer c.write.Unlock()
+	if c.ended.Load() {
+		return fmt.Errorf("%s: %w", what, cachefile.ErrDamaged)
+	}
+	next := *c.state
+	next.Writers, next.Layers, next.Values = slices.Clone(next.Writers), slices.Clone(next.Layers), maps.Clone(next.Values)
+	write, err := make(&next)
+	if err == nil && write {
+		err = next.write(filepath.Join(c.dir, stateName), c.io)
+	}
+	if err != nil {
+		c.drop(&next, c.state)
+		c.found(err)
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	next.count()
+	c.mu.Lock()
+	old := c.state
+	c.state = &next
+	c.mu.Unlock()
+	c.drop(old, &next)
+	return nil
+}
+
+// drop closes and removes the layers of a state that another does not have. Of one that stays, Open removes the file.
+func (c *Cache) drop(s, but *state) {
+	for _, l := range s.close(but) {
+		_ = c.io.Names(func() error { return os.Remove(filepath.Join(c.dir, l.name())) })
+	}
+}
+
+// found ends the use of a cache that an error shows to be damaged.
+func (c *Cache) found(err error) {
+	if errors.Is(err, cachefile.ErrDamaged) {
+		c.damaged.Store(true)
+		c.GiveUp()
+	}
+}
+
 // Lookup returns the entry under key if it counts. The value is written over buf, which may be nil, if that is large
 // enough.
 func (c *Cache) Lookup(key [16]byte, buf []byte) (hit Hit, ok bool, err error) {
-	live := c.live.Load()
-	if live == nil || len(live.newest) == 0 {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if len(c.state.newest) == 0 {
 		return Hit{}, false, nil
 	}
-	err = c.readers.Read("look up directory", func(r *reader) error {
-		r.key = key
-		k, v := r.cursor.Seek(r.key[:])
-		if !bytes.Equal(k, r.key[:]) {
-			return nil
-		}
-		e, valid := parseEntry(k, v)
-		if valid {
-			hit.Snapshot, ok = live.snapshotOf(r.kept, &e)
-		}
-		if ok {
-			hit.Value, hit.Ref = append(buf[:0], e.value...), e.ref
-		}
-		return nil
-	})
-	return hit, ok && err == nil, err
-}
-
-// snapshotOf returns a live snapshot that contains the tree of e: that of its writer, or the newest that kept it.
-func (s *liveSet) snapshotOf(kept *bolt.Bucket, e *entry) (format.ID, bool) {
-	if id, ok := s.writers[e.writer]; ok {
-		return id, true // reading the bitmaps would take as long as the lookup itself
+	if err = cachefile.ErrDamaged; !c.ended.Load() {
+		hit, ok, err = c.state.lookup(&key, buf)
+		c.found(err)
 	}
-	for _, n := range s.newest {
-		if n <= e.writer {
-			break
-		}
-		if bitAt(keptBits(kept, keptKey(n, uint32(e.ref/bitsPerChunk))), e.ref) {
-			return s.writers[n], true
-		}
+	if err != nil {
+		return Hit{}, false, fmt.Errorf("look up directory: %w", err)
 	}
-	return format.ID{}, false
-}
-
-func keptKey(generation, chunk uint32) []byte {
-	return binary.BigEndian.AppendUint32(cachefile.Number(generation), chunk)
-}
-
-// keptBits returns a bitmap chunk. A damaged one counts as empty.
-func keptBits(kept *bolt.Bucket, key []byte) []byte {
-	bits, ok := cachefile.Summed(key, kept.Get(key), bitsPerChunk/8)
-	if !ok {
-		return nil
-	}
-	return bits
-}
-
-func bitAt(bits []byte, ref Ref) bool {
-	i := int(ref % bitsPerChunk)
-	return i/8 < len(bits) && bits[i/8]&(1<<(i%8)) != 0
-}
-
-// entry is an entry as it is stored.
-type entry struct {
-	writer uint32 // generation
-	ref    Ref
-	value  []byte
-}
-
-// appendEntry encodes an entry: checksum, generation, reference, value. The checksum covers the key and the rest: a
-// tree ID with a flipped bit would be taken over into a snapshot.
-func appendEntry(dst, key []byte, e *entry) []byte {
-	start := len(dst)
-	dst = binary.LittleEndian.AppendUint32(dst, 0)
-	dst = binary.AppendUvarint(dst, uint64(e.writer))
-	dst = binary.AppendUvarint(dst, uint64(e.ref))
-	dst = append(dst, e.value...)
-	binary.LittleEndian.PutUint32(dst[start:], cachefile.Sum(key, dst[start+4:]))
-	return dst
-}
-
-// parseEntry decodes an entry. A damaged one counts as missing.
-func parseEntry(key, p []byte) (e entry, ok bool) {
-	if len(p) < 4 || binary.LittleEndian.Uint32(p) != cachefile.Sum(key, p[4:]) {
-		return entry{}, false
-	}
-	p = p[4:]
-	writer, n := binary.Uvarint(p)
-	if n <= 0 || writer > 1<<32-1 {
-		return entry{}, false
-	}
-	ref, m := binary.Uvarint(p[n:])
-	if m <= 0 {
-		return entry{}, false
-	}
-	return entry{uint32(writer), Ref(ref), p[n+m:]}, true
+	return hit, ok, nil
 }

@@ -10,9 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	bolt "go.etcd.io/bbolt"
 
-	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
@@ -53,7 +51,7 @@ func (w *world) backup(state map[int]string) (hits int) {
 	}
 	w.last++
 	id := id(500_000 + w.last)
-	require.NoError(w.t, batch.Commit(id))
+	require.NoError(w.t, batch.Commit(id, nil))
 	w.live = append(w.live, id)
 	w.trees[id] = contents
 	return hits
@@ -76,7 +74,6 @@ func (w *world) forget(i int) {
 
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, c: newCache(t), trees: make(map[format.ID]map[int]string)}
-	w.c.step = 17
 	require.NoError(t, w.c.SetLiveSnapshots(nil))
 	return w
 }
@@ -107,7 +104,9 @@ func TestUnchangedDirectoriesOutliveTheirWriter(t *testing.T) {
 	require.NoError(t, w.c.SetLiveSnapshots(w.live))
 	require.Equal(t, 300, w.backup(state))
 	require.NoError(t, w.c.SetLiveSnapshots(append([]format.ID{id(500_001)}, w.live...)))
-	require.NotContains(t, w.c.live.Load().writers, uint32(1), "generations of forgotten snapshots are deleted")
+	for _, kept := range w.c.state.Writers {
+		require.NotEqual(t, id(500_001), kept.Snapshot, "generations of forgotten snapshots are deleted")
+	}
 }
 
 func TestRareSourceIsNotThinnedAway(t *testing.T) {
@@ -127,11 +126,11 @@ func TestRareSourceIsNotThinnedAway(t *testing.T) {
 	}
 	w.forget(0) // the snapshot that wrote the rare ones; those that kept them are far behind
 	require.Equal(t, 100, w.backup(seldom))
-	require.NoError(t, w.c.View("test", func(tx *bolt.Tx) error {
-		n := cachefile.Bucket(tx, bucketKept).Stats().KeyN
-		require.LessOrEqual(t, n, 2*(fullBitmaps+3), "bitmaps do not add up")
-		return nil
-	}))
+	chunks := 0
+	for _, kept := range w.c.state.Writers {
+		chunks += len(kept.Kept)
+	}
+	require.LessOrEqual(t, chunks, fullBitmaps+3, "bitmaps do not add up")
 }
 
 func TestRandomHistory(t *testing.T) {
@@ -156,7 +155,6 @@ func TestRandomHistory(t *testing.T) {
 			}
 			if r.IntN(10) == 0 {
 				w.c = reopen(t, w.c)
-				w.c.step = 17
 				require.NoError(t, w.c.SetLiveSnapshots(w.live))
 			}
 		}
@@ -175,49 +173,32 @@ func TestInterruptedRunChangesNothing(t *testing.T) {
 	require.NoError(t, batch.Discard())
 	require.NoError(t, batch.Discard())
 	require.ErrorIs(t, batch.Put(key(1), nil), errEnded)
-	require.ErrorIs(t, batch.Commit(id(1)), errEnded)
+	require.ErrorIs(t, batch.Commit(id(1), nil), errEnded)
 	batch.Keep(1)
 	require.Equal(t, 100, w.backup(state))
 }
 
-// TestCrashInCommit: entries of a commit that did not reach its last transaction do not count.
+// TestCrashInCommit: a commit that did not reach its end leaves files, which the next process removes.
 func TestCrashInCommit(t *testing.T) {
 	w := newWorld(t)
 	state := dirs(100)
 	w.backup(state)
+	had := files(t, w.c)
 	batch := w.c.NewBatch()
 	for i := range 50 {
 		require.NoError(t, batch.Put(key(i), []byte("new")))
 	}
-	source, err := batch.sorted()
-	require.NoError(t, err)
-	half := &commit{c: w.c, snapshot: id(77), source: source}
-	require.NoError(t, w.c.Update("test", func(tx *bolt.Tx) (err error) {
-		if half.state, err = readState(tx); err != nil {
-			return err
-		}
-		half.state.generation++
-		if _, err = half.copy(tx); err != nil {
-			return err
-		}
-		return half.state.write(tx)
-	}))
+	next := *w.c.state
+	next.add(id(77), nil)
+	require.NoError(t, w.c.merge(&next, batch))
 	require.NoError(t, batch.Discard())
+	next.close(w.c.state)
+	require.NoError(t, os.WriteFile(filepath.Join(w.c.dir, tempPrefix+"1"), []byte("x"), 0o600))
+	require.Len(t, files(t, w.c), len(had)+2)
 	w.c = reopen(t, w.c)
+	require.Equal(t, had, files(t, w.c))
 	require.NoError(t, w.c.SetLiveSnapshots(append(w.live, id(77))))
-	missing := 0
-	for i := range 100 {
-		hit, ok, err := w.c.Lookup(key(i), nil)
-		require.NoError(t, err)
-		if !ok {
-			missing++
-			continue
-		}
-		require.Equal(t, state[i], string(hit.Value))
-	}
-	require.Equal(t, 17, missing, "those that were overwritten")
-	require.NoError(t, w.c.SetLiveSnapshots(w.live))
-	require.Equal(t, 83, w.backup(state))
+	require.Equal(t, 100, w.backup(state))
 }
 
 func TestLaterValueCounts(t *testing.T) {
@@ -228,7 +209,7 @@ func TestLaterValueCounts(t *testing.T) {
 		require.NoError(t, batch.Put(key(i%10), fmt.Appendf(nil, "value %d", i)))
 	}
 	require.NoError(t, batch.Put(key(3), nil), "an empty value is a value")
-	require.NoError(t, batch.Commit(id(1)))
+	require.NoError(t, batch.Commit(id(1), nil))
 	require.NoError(t, c.SetLiveSnapshots([]format.ID{id(1)}))
 	for i := range 10 {
 		hit, ok, err := c.Lookup(key(i), nil)
@@ -241,30 +222,48 @@ func TestLaterValueCounts(t *testing.T) {
 		require.Equal(t, want, string(hit.Value))
 		require.Equal(t, id(1), hit.Snapshot)
 	}
-	require.NoError(t, c.View("test", func(tx *bolt.Tx) error {
-		s, err := readState(tx)
-		require.Equal(t, uint64(10), s.entries)
-		return err
-	}))
+	require.Len(t, c.state.Layers, 1)
+	require.EqualValues(t, 10, c.state.Layers[0].Count)
 }
 
+// TestSweep: what does not count any more is left out where layers are merged. So the cache is no longer than what
+// counts, and a quarter.
 func TestSweep(t *testing.T) {
 	w := newWorld(t)
 	w.backup(dirs(300))
 	state := dirs(20)
 	w.backup(state)
 	w.forget(0)
-	w.c.write.Lock()
-	require.NoError(t, w.c.sweep())
-	w.c.write.Unlock()
-	require.NoError(t, w.c.View("test", func(tx *bolt.Tx) error {
-		s, err := readState(tx)
-		require.Equal(t, uint64(20), s.entries)
-		require.Equal(t, uint64(20), s.swept)
-		require.Equal(t, 20, cachefile.Bucket(tx, bucketDirs).Stats().KeyN)
-		return err
-	}))
+	for i := range 76 {
+		state[1000+i] = "new"
+	}
 	require.Equal(t, 20, w.backup(state))
+	require.Len(t, w.c.state.Layers, 1)
+	require.EqualValues(t, 96, w.c.state.Layers[0].Count)
+	require.Len(t, files(t, w.c), 2)
+	require.Equal(t, 96, w.backup(state))
+	require.Len(t, files(t, w.c), 2, "nothing is written where nothing changed")
+}
+
+// TestLayers: the layers of many runs stay few, each much longer than the next.
+func TestLayers(t *testing.T) {
+	w := newWorld(t)
+	state := dirs(1000)
+	w.backup(state)
+	for round := range 100 {
+		for i := range 1 + round%7 {
+			state[(round*37+i)%1000] = fmt.Sprint("state of round ", round)
+		}
+		w.backup(state)
+		if len(w.live) > 3 {
+			w.forget(0)
+		}
+		require.LessOrEqual(t, len(w.c.state.Layers), 5)
+		for i, l := range w.c.state.Layers[1:] {
+			require.GreaterOrEqual(t, w.c.state.Layers[i].Count, l.Count*mergeRatio)
+		}
+	}
+	require.Len(t, files(t, w.c), 1+len(w.c.state.Layers))
 }
 
 func TestParallelPuts(t *testing.T) {
@@ -286,32 +285,14 @@ func TestParallelPuts(t *testing.T) {
 	for err := range errs {
 		require.NoError(t, err)
 	}
-	require.NoError(t, batch.Commit(id(1)))
+	require.NoError(t, batch.Commit(id(1), nil))
 	require.NoError(t, c.SetLiveSnapshots([]format.ID{id(1)}))
 	for i := range 800 {
 		_, ok, err := c.Lookup(key(i), nil)
 		require.NoError(t, err)
 		require.True(t, ok)
 	}
-	entries, err := os.ReadDir(filepath.Dir(c.Path()))
-	require.NoError(t, err)
-	require.Len(t, entries, 1)
-}
-
-func FuzzDirEntry(f *testing.F) {
-	k := key(1)
-	f.Add(k[:], appendEntry(nil, k[:], &entry{3, 1 << 40, []byte("value")}), uint32(3), uint64(9), []byte("v"))
-	f.Add([]byte{}, []byte{}, uint32(0), uint64(0), []byte{})
-	f.Fuzz(func(t *testing.T, key, p []byte, writer uint32, ref uint64, value []byte) {
-		if e, ok := parseEntry(key, p); ok {
-			require.LessOrEqual(t, len(e.value), len(p))
-		}
-		e, ok := parseEntry(key, appendEntry(nil, key, &entry{writer, Ref(ref), value}))
-		require.True(t, ok)
-		require.Equal(t, writer, e.writer)
-		require.Equal(t, Ref(ref), e.ref)
-		require.Equal(t, string(value), string(e.value))
-	})
+	require.Len(t, files(t, c), 2, "no temporary file")
 }
 
 // TestRenamed: the entries of a snapshot count for the one that takes its place, and those of others stay.
@@ -321,7 +302,7 @@ func TestRenamed(t *testing.T) {
 	for n := range 2 {
 		b := c.NewBatch()
 		require.NoError(t, b.Put(key(n), []byte{byte(n)}))
-		require.NoError(t, b.Commit(id(n)))
+		require.NoError(t, b.Commit(id(n), nil))
 	}
 	require.NoError(t, c.Renamed(id(0), id(7)))
 	require.NoError(t, c.SetLiveSnapshots([]format.ID{id(7), id(1)}))

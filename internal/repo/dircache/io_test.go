@@ -3,15 +3,12 @@ package dircache
 import (
 	"context"
 	"encoding/binary"
-	"os"
-	"path/filepath"
 	"testing"
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
-	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
@@ -33,10 +30,8 @@ func dirKey(i int) (key [16]byte) {
 func TestSpillWaitsWithoutTheLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := newGate()
-		f, err := cachefile.Open(filepath.Join(t.TempDir(), "cache.db"), repo,
-			localfs.IOContext{Ctx: t.Context(), Pass: passOf(gate)}, Table())
+		c, _, err := Open(t.TempDir(), repo, localfs.IOContext{Ctx: t.Context(), Pass: passOf(gate)})
 		require.NoError(t, err)
-		c := New(f)
 		defer func() { require.NoError(t, c.Close()) }()
 		b := c.NewBatch()
 		value := make([]byte, 1<<10)
@@ -67,7 +62,7 @@ func TestSpillWaitsWithoutTheLock(t *testing.T) {
 		require.Len(t, put, 300)
 		snapshot := format.ID{1}
 		require.NoError(t, c.SetLiveSnapshots([]format.ID{snapshot}))
-		require.NoError(t, b.Commit(snapshot))
+		require.NoError(t, b.Commit(snapshot, nil))
 		for i := range 300 {
 			hit, ok, err := c.Lookup(dirKey(i), nil)
 			require.NoError(t, err)
@@ -81,11 +76,10 @@ func TestSpillWaitsWithoutTheLock(t *testing.T) {
 func TestCalledOffWritesChangeNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := newGate()
-		path := filepath.Join(t.TempDir(), "cache.db")
+		path := t.TempDir()
 		ctx, cancel := context.WithCancel(t.Context())
-		f, err := cachefile.Open(path, repo, localfs.IOContext{Ctx: ctx, Pass: passOf(gate)}, Table())
+		c, _, err := Open(path, repo, localfs.IOContext{Ctx: ctx, Pass: passOf(gate)})
 		require.NoError(t, err)
-		c := New(f)
 		require.NoError(t, c.SetValue("first", []byte{1}))
 		b := c.NewBatch()
 		b.limit = 1
@@ -100,26 +94,21 @@ func TestCalledOffWritesChangeNothing(t *testing.T) {
 		for range 2 {
 			require.ErrorIs(t, <-done, localfs.ErrStopped)
 		}
-		require.ErrorIs(t, b.Commit(format.ID{1}), localfs.ErrStopped)
+		require.ErrorIs(t, b.Commit(format.ID{1}, nil), localfs.ErrStopped)
 		require.NoError(t, b.Discard())
-		_, err = cachefile.Open(filepath.Join(t.TempDir(), "other.db"), repo,
-			localfs.IOContext{Ctx: ctx, Pass: passOf(gate)}, Table())
+		_, _, err = Open(t.TempDir(), repo, localfs.IOContext{Ctx: ctx, Pass: passOf(gate)})
 		require.ErrorIs(t, err, localfs.ErrStopped)
 		require.NoError(t, c.Close())
-		// An Open that is cancelled does not take the file for one to be replaced.
-		_, err = cachefile.Open(path, repo, localfs.IOContext{Ctx: ctx}, Table())
+		// An Open that is cancelled does not take the cache for one to be replaced.
+		_, _, err = Open(path, repo, localfs.IOContext{Ctx: ctx})
 		require.ErrorIs(t, err, localfs.ErrStopped)
-		f, err = cachefile.Open(path, repo, localfs.IOContext{}, Table())
-		require.NoError(t, err)
-		c = New(f)
+		c = openAt(t, path)
 		defer func() { require.NoError(t, c.Close()) }()
 		for name, want := range map[string][]byte{"first": {1}, "second": nil} {
 			value, err := c.Value(name)
 			require.NoError(t, err)
 			require.Equal(t, want, value)
 		}
-		left, err := os.ReadDir(filepath.Dir(path))
-		require.NoError(t, err)
-		require.Len(t, left, 1, "no temporary files")
+		require.Equal(t, []string{stateName}, files(t, c), "no temporary files")
 	})
 }

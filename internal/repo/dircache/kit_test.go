@@ -2,6 +2,7 @@ package dircache
 
 import (
 	"encoding/binary"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -9,7 +10,6 @@ import (
 	"github.com/zeebo/blake3"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
-	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
@@ -17,18 +17,38 @@ var repo = [16]byte{1, 2, 3}
 
 func openAt(t testing.TB, path string) *Cache {
 	t.Helper()
-	f, err := cachefile.Open(path, repo, localfs.IOContext{}, Table())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = f.Close() })
-	return New(f)
+	c, note := openNoted(t, path)
+	require.Empty(t, note)
+	return c
 }
 
-func newCache(t testing.TB) *Cache { return openAt(t, filepath.Join(t.TempDir(), "sub", "cache.db")) }
+func openNoted(t testing.TB, path string) (*Cache, string) {
+	t.Helper()
+	c, note, err := Open(path, repo, localfs.IOContext{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.lock.Close() })
+	return c, note
+}
+
+func newCache(t testing.TB) *Cache { return openAt(t, filepath.Join(t.TempDir(), "sub", "dirs")) }
+
+// files returns the names in the folder of a cache, but for the lock.
+func files(t testing.TB, c *Cache) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(c.dir)
+	require.NoError(t, err)
+	for _, e := range entries {
+		if e.Name() != lockName {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
 
 func reopen(t testing.TB, c *Cache) *Cache {
 	t.Helper()
 	require.NoError(t, c.Close())
-	return openAt(t, c.Path())
+	return openAt(t, c.dir)
 }
 
 // id returns the i-th of a sequence of random-looking IDs.
@@ -43,5 +63,5 @@ func remember(t testing.TB, c *Cache, snapshot, first, n int) {
 		binary.LittleEndian.PutUint64(value, uint64(i))
 		require.NoError(t, batch.Put(key(i), value))
 	}
-	require.NoError(t, batch.Commit(id(snapshot)))
+	require.NoError(t, batch.Commit(id(snapshot), nil))
 }

@@ -6,12 +6,14 @@ import (
 	"maps"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
+	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 )
@@ -142,15 +144,9 @@ func (c *Cache) locked(call func(locked bool) error) error {
 	if c.held {
 		return call(true)
 	}
-	var lock *os.File
-	for wait := time.Duration(0); lock == nil && wait < lockWait; wait += lockWait / 10 {
-		if wait > 0 {
-			time.Sleep(lockWait / 10)
-		}
-		err := c.io(c.opt.Dir).Names(func() (err error) { lock, err = c.shared.lock(); return err })
-		if err != nil {
-			return err
-		}
+	lock, err := cachefile.Lock(filepath.Join(c.opt.Dir, lockName), lockWait, c.io(c.opt.Dir))
+	if err != nil {
+		return err
 	}
 	defer lock.Close() // without a lock it does nothing
 	c.held = lock != nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
@@ -203,7 +204,7 @@ func TestFilterSaysNoToNearlyAllNewBlobs(t *testing.T) {
 	m.merge(t, c, upTo(120_000)) // a filter of several pages
 	require.NoError(t, c.Publish())
 	require.Len(t, c.runs, 1)
-	require.Greater(t, c.runs[0].Filter*filterBlock, uint32(2*pageSize))
+	require.Greater(t, c.runs[0].Filter*filterBlock, uint32(2*cachefile.PageSize))
 	f, err := c.runs[0].filterOf()
 	require.NoError(t, err)
 	alarms := 0

@@ -20,8 +20,6 @@ var (
 	ErrLost = errors.New("a part of the local cache was lost")
 
 	// errBad: the run was dropped before, and its file could not be removed.
-	errBad = errors.New("it was dropped")
-	// errForeign: the run is one of another repository or another layout.
-	errForeign = errors.New("it belongs to another repository or another version of tidemark")
-	errFull    = errors.New("a temporary blob index that was queried takes no more")
+	errBad  = errors.New("it was dropped")
+	errFull = errors.New("a temporary blob index that was queried takes no more")
 )

@@ -89,40 +89,6 @@ func (f folder) prepare() (untidy bool, err error) {
 	return len(rest) > 0 || old == nil, nil
 }
 
-// lock takes the lock of the one process that changes the folder of runs, without waiting, until the file is closed;
-// nil: another process has it. The kernel releases it when the process ends.
-func (f folder) lock() (*os.File, error) {
-	if err := os.MkdirAll(f.runs(), 0o700); err != nil {
-		return nil, err
-	}
-	path := filepath.Join(f.dir, lockName)
-	for {
-		file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
-		if err != nil {
-			return nil, err
-		}
-		err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, file.Close()
-		}
-		if err != nil {
-			return nil, errors.Join(err, file.Close())
-		}
-		mine, err := file.Stat()
-		now, lstatErr := os.Lstat(path)
-		if err == nil && lstatErr == nil && os.SameFile(mine, now) {
-			return file, nil
-		}
-		_ = file.Close() // the folder was removed since, and perhaps made again
-		if err != nil || lstatErr != nil && !errors.Is(lstatErr, fs.ErrNotExist) {
-			return nil, errors.Join(err, lstatErr)
-		}
-		if err := os.MkdirAll(f.runs(), 0o700); err != nil {
-			return nil, err
-		}
-	}
-}
-
 // sweep removes what a killed process has left, and the cache of earlier versions. It returns whether there was one.
 // The caller has the lock.
 func (f folder) sweep(rest []string) (old bool) {

@@ -204,15 +204,14 @@ func (c *Cache) add(at place, content *content) error {
 
 // writeRun writes a run and opens it: under its name, or without one.
 func (c *Cache) writeRun(at place, s span, content *content) (*run, error) {
-	io := c.io(at.dir)
-	f, err := content.write(at.dir, c.opt.Repo, io, at.named)
+	f, err := content.write(at.dir, c.opt.Repo, c.io(at.dir), at.named)
 	if f == nil {
 		return nil, err
 	}
 	path := f.Path()
 	if err == nil && at.named {
 		path = c.shared.path(s)
-		err = io.Names(func() error { return os.Rename(f.Path(), path) })
+		err = f.Rename(path)
 	}
 	if err != nil {
 		if at.named {

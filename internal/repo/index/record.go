@@ -115,6 +115,3 @@ func parsePack(v []byte) (p PackInfo) {
 	p.Size = binary.BigEndian.Uint64(v[pack.SaltSize:])
 	return p
 }
-
-// prefixOf returns the first bytes of an ID. IDs are random, so they nearly always decide a comparison.
-func prefixOf(id []byte) uint64 { return binary.BigEndian.Uint64(id) }

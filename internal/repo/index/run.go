@@ -29,11 +29,11 @@ const magic = "tidemark run 1\r\n"
 
 // sections are the parts of a run, in their order in the file.
 type sections struct {
-	packs    section // PackInfo by number
-	blobs    section // ID, number of the pack, Loc, by ascending ID
-	prefixes section // of the first ID of each page of blobs
-	filter   section // blocks
-	segments section // ID, and bytes of the file; 0: unknown, or the segment was superseded
+	packs    cachefile.Section // PackInfo by number
+	blobs    cachefile.Section // ID, number of the pack, Loc, by ascending ID
+	prefixes cachefile.Section // of the first ID of each page of blobs
+	filter   cachefile.Section // blocks
+	segments cachefile.Section // ID, and bytes of the file; 0: unknown, or the segment was superseded
 }
 
 const (
@@ -42,11 +42,11 @@ const (
 )
 
 func (h *head) sections() (s sections) {
-	s.packs = section{1, packSize, uint64(h.Packs)}
-	s.blobs = section{s.packs.first + s.packs.pages(), blobSize, h.Blobs}
-	s.prefixes = section{s.blobs.first + s.blobs.pages(), 8, uint64(s.blobs.pages())}
-	s.filter = section{s.prefixes.first + s.prefixes.pages(), filterBlock, uint64(h.Filter)}
-	s.segments = section{s.filter.first + s.filter.pages(), segmentSize, uint64(h.Segments)}
+	s.packs = cachefile.Section{First: 1, Size: packSize, Count: uint64(h.Packs)}
+	s.blobs = s.packs.Next(blobSize, h.Blobs)
+	s.prefixes = s.blobs.Next(8, uint64(s.blobs.Pages()))
+	s.filter = s.prefixes.Next(filterBlock, uint64(h.Filter))
+	s.segments = s.filter.Next(segmentSize, uint64(h.Segments))
 	return s
 }
 
@@ -55,7 +55,7 @@ func (h *head) sections() (s sections) {
 type run struct {
 	head
 	sections
-	pages
+	cachefile.Pages
 	span   span // its sequences; zero: it has no name, so it disappears with this process
 	dir    string
 	own    bool // this process has written it
@@ -97,28 +97,28 @@ func (c *Cache) openRun(path string) (*run, error) {
 
 // newRun returns the run in a file of folder dir.
 func newRun(f *cachefile.Plain, dir string, repo [16]byte) (_ *run, err error) {
-	r := &run{file: f, dir: dir, pages: pages{read: f.ReadCached}, merged: make(map[format.ID]int64)}
+	r := &run{file: f, dir: dir, Pages: cachefile.Pages{Read: f.ReadCached}, merged: make(map[format.ID]int64)}
 	defer func() {
 		if err != nil {
 			_ = f.Close()
 		}
 	}()
-	q := &page{}
-	err = r.load(q, 0)
-	if errors.Is(err, cachefile.ErrDamaged) && string(q.bytes[pageHead:][:len(magic)]) != magic {
-		return nil, fmt.Errorf("%w: %w", cachefile.ErrDamaged, errForeign)
+	q := &cachefile.Page{}
+	err = r.Load(q, 0)
+	if errors.Is(err, cachefile.ErrDamaged) && string(q.Bytes[cachefile.PageHead:][:len(magic)]) != magic {
+		return nil, fmt.Errorf("%w: %w", cachefile.ErrDamaged, cachefile.ErrForeign)
 	}
 	if err != nil {
 		return nil, lost("head of a run", err)
 	}
-	if _, err := binary.Decode(q.bytes[pageHead:], binary.BigEndian, &r.head); err != nil {
+	if _, err := binary.Decode(q.Bytes[cachefile.PageHead:], binary.BigEndian, &r.head); err != nil {
 		return nil, err
 	}
 	if string(r.Magic[:]) != magic || r.Repo != repo {
-		return nil, fmt.Errorf("%w: %w", cachefile.ErrDamaged, errForeign)
+		return nil, fmt.Errorf("%w: %w", cachefile.ErrDamaged, cachefile.ErrForeign)
 	}
-	r.sections, r.seed = r.head.sections(), r.Seed
-	err = r.each(&r.segments, 0, r.segments.count, func(entry []byte) error {
+	r.sections, r.Pages.Seed = r.head.sections(), r.head.Seed
+	err = r.Each(&r.segments, 0, r.segments.Count, func(entry []byte) error {
 		r.merged[format.ID(entry[:format.IDSize])] = int64(binary.BigEndian.Uint64(entry[format.IDSize:]))
 		return nil
 	})
@@ -126,8 +126,8 @@ func newRun(f *cachefile.Plain, dir string, repo [16]byte) (_ *run, err error) {
 		return nil, lost("segments of a run", err)
 	}
 	r.firsts = sync.OnceValues(func() (firsts []uint64, err error) {
-		firsts = make([]uint64, 0, r.prefixes.count)
-		return firsts, r.each(&r.prefixes, 0, r.prefixes.count, func(entry []byte) error {
+		firsts = make([]uint64, 0, r.prefixes.Count)
+		return firsts, r.Each(&r.prefixes, 0, r.prefixes.Count, func(entry []byte) error {
 			firsts = append(firsts, binary.BigEndian.Uint64(entry))
 			return nil
 		})
@@ -157,8 +157,8 @@ func (r *run) filterOf() (filter, error) {
 		}
 		return nil, nil
 	}
-	f := make(filter, 0, r.filter.count*filterBlock)
-	err := r.each(&r.filter, 0, r.filter.count, func(block []byte) error { f = append(f, block...); return nil })
+	f := make(filter, 0, r.filter.Count*filterBlock)
+	err := r.Each(&r.filter, 0, r.filter.Count, func(block []byte) error { f = append(f, block...); return nil })
 	if err != nil {
 		return nil, r.damaged("read filter", err)
 	}
@@ -178,7 +178,7 @@ func (r *run) keepFilter(keep bool) {
 // lookup holds the buffers of a lookup, which the next one reuses.
 type lookup struct {
 	order        []wanted // what is not found yet
-	blobs, packs page
+	blobs, packs cachefile.Page
 }
 
 // wanted is the index of an ID and its first bytes: sorting does not touch the IDs.
@@ -189,13 +189,13 @@ type wanted struct {
 
 // want adds an ID.
 func (q *lookup) want(id *format.ID, at int) {
-	q.order = append(q.order, wanted{prefixOf(id[:]), uint32(at)})
+	q.order = append(q.order, wanted{cachefile.Prefix(id[:]), uint32(at)})
 }
 
 // sort orders what is wanted: neighbours share pages.
 func (q *lookup) sort() {
 	slices.SortFunc(q.order, func(a, b wanted) int { return cmp.Compare(a.prefix, b.prefix) })
-	q.blobs.loaded = false
+	q.blobs.Forget()
 }
 
 // search looks up those IDs that q.order wants, and leaves there those that it does not find.
@@ -208,7 +208,8 @@ func (r *run) search(q *lookup, ids []format.ID, out []Found) error {
 		return err
 	}
 	left := q.order[:0]
-	q.blobs.loaded, q.packs.loaded = false, false
+	q.blobs.Forget()
+	q.packs.Forget()
 	for _, w := range q.order {
 		i := w.at
 		at, err := []byte(nil), error(nil)
@@ -237,7 +238,7 @@ func (r *run) locate(q *lookup, id *format.ID) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.find(&q.blobs, &r.blobs, firsts, id)
+	return r.Find(&q.blobs, &r.blobs, firsts, id[:])
 }
 
 // pack returns a pack of the run.
@@ -249,7 +250,7 @@ func (r *run) pack(q *lookup, n uint32) (*PackInfo, error) {
 	if n >= r.Packs {
 		return nil, fmt.Errorf("pack %d: %w", n, cachefile.ErrDamaged)
 	}
-	entry, err := r.entry(&q.packs, &r.packs, uint64(n))
+	entry, err := r.Entry(&q.packs, &r.packs, uint64(n))
 	if err != nil {
 		return nil, err
 	}
@@ -260,7 +261,7 @@ func (r *run) pack(q *lookup, n uint32) (*PackInfo, error) {
 
 // packsAt returns up to packsAtOnce packs from number n on.
 func (r *run) packsAt(n uint32) (packs []PackInfo, err error) {
-	err = r.each(&r.packs, uint64(n), uint64(min(r.Packs, n+packsAtOnce)), func(entry []byte) error {
+	err = r.Each(&r.packs, uint64(n), uint64(min(r.Packs, n+packsAtOnce)), func(entry []byte) error {
 		packs = append(packs, parsePack(entry))
 		return nil
 	})

@@ -228,13 +228,18 @@ func TestMergeBesideAReader(t *testing.T) {
 	require.Len(t, reader.runs, 1)
 }
 
+// lockOf takes the lock of a folder; nil: another has it.
+func lockOf(dir string) (*os.File, error) {
+	return cachefile.Lock(filepath.Join(dir, lockName), lockWait, localfs.IOContext{})
+}
+
 // Two writers in one folder: the one without the lock keeps its blobs to itself, and a segment is published once.
 func TestTwoWriters(t *testing.T) {
 	dir := t.TempDir()
 	one, two := newCache(t, dir, 50), newCache(t, dir, 50)
 	require.NoError(t, one.Refresh())
 	require.NoError(t, two.Refresh())
-	lock, err := one.shared.lock()
+	lock, err := lockOf(dir)
 	require.NoError(t, err)
 	require.NotNil(t, lock)
 	a, b := newModel(), newModel()
@@ -353,8 +358,7 @@ func TestDamageWithoutTheLock(t *testing.T) {
 		data[at] ^= 255
 	}
 	require.NoError(t, os.WriteFile(path, data, 0o600))
-	other := folder{dir}
-	lock, err := other.lock()
+	lock, err := lockOf(dir)
 	require.NoError(t, err)
 	reader := newCache(t, dir, 300)
 	mend(t, reader)
@@ -379,7 +383,7 @@ func TestOldCacheIsRemoved(t *testing.T) {
 		require.NoError(t, c.Refresh())
 		c.Close()
 	}
-	lock, err := (folder{dir}).lock()
+	lock, err := lockOf(dir)
 	require.NoError(t, err)
 	open()
 	require.FileExists(t, old)
@@ -426,13 +430,13 @@ func TestHeadsThatCannotBeUsed(t *testing.T) {
 	const damaged = "the local cache is damaged"
 	const foreign = "it belongs to another repository or another version of tidemark"
 	older := bytes.Clone(whole)
-	copy(older[pageHead:], "\x00\x00\x00\x00\x04\x00\x00\x00\xed\xda\x0c\xed") // as of bbolt
+	copy(older[cachefile.PageHead:], "\x00\x00\x00\x00\x04\x00\x00\x00\xed\xda\x0c\xed") // as of bbolt
 	flipped := bytes.Clone(whole)
-	flipped[pageHead+len(magic)+20] ^= 4
+	flipped[cachefile.PageHead+len(magic)+20] ^= 4
 	for text, content := range map[string][]byte{
 		damaged + ": " + foreign:                      older,
 		"head of a run: page 0: " + damaged:           flipped,
-		damaged + ": head of a run: read page 0: EOF": whole[:pageSize/2],
+		damaged + ": head of a run: read page 0: EOF": whole[:cachefile.PageSize/2],
 	} {
 		path := filepath.Join(t.TempDir(), "1-1.run")
 		require.NoError(t, os.WriteFile(path, content, 0o600))

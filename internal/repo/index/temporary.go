@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 	"github.com/tidemark-backup/tidemark/internal/repo/extsort"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
@@ -47,10 +48,10 @@ type Temporary struct {
 	once      sync.Once // the first lookup
 	queried   bool
 	err       error // of merging
-	list      pages
-	records   section  // of the list
-	different uint64   // of them, records of rank 0
-	prefixes  []uint64 // of the first ID of each page
+	list      cachefile.Pages
+	records   cachefile.Section // of the list
+	different uint64            // of them, records of rank 0
+	prefixes  []uint64          // of the first ID of each page
 	scratch   sync.Pool
 }
 
@@ -93,7 +94,7 @@ func newTemporary(f tempFile) *Temporary {
 
 // Close releases the file and the memory.
 func (x *Temporary) Close() error {
-	x.packs, x.prefixes, x.records.count = nil, nil, 0
+	x.packs, x.prefixes, x.records.Count = nil, nil, 0
 	if err := x.file.Close(); err != nil {
 		return fmt.Errorf("remove the temporary index: %w", err)
 	}
@@ -202,11 +203,12 @@ func (x *Temporary) writeList() error {
 	if err != nil {
 		return err
 	}
-	x.list = pages{private: true, read: x.file.ReadAt, base: (x.runs.End() + pageSize - 1) / pageSize * pageSize}
-	w := newPageWriter(x.file, x.list.base, 0, 0)
-	x.records = section{size: recordSize}
+	const size = cachefile.PageSize
+	x.list = cachefile.Pages{Private: true, Read: x.file.ReadAt, Base: (x.runs.End() + size - 1) / size * size}
+	w := cachefile.NewPageWriter(x.file, x.list.Base, 0, 0)
+	x.records = cachefile.Section{Size: recordSize}
 	entry := make([]byte, 0, recordSize)
-	for w.err == nil {
+	for w.Err == nil {
 		key, value, ok, err := m.Next()
 		if err != nil {
 			return err
@@ -214,18 +216,18 @@ func (x *Temporary) writeList() error {
 		if !ok {
 			break
 		}
-		if x.records.count > 0 && bytes.Equal(key[:format.IDSize], entry[:format.IDSize]) {
+		if x.records.Count > 0 && bytes.Equal(key[:format.IDSize], entry[:format.IDSize]) {
 			continue
 		}
-		if entry = append(append(entry[:0], key[:format.IDSize+1]...), value...); w.add(entry) {
-			x.prefixes = append(x.prefixes, prefixOf(key))
+		if entry = append(append(entry[:0], key[:format.IDSize+1]...), value...); w.Add(entry) {
+			x.prefixes = append(x.prefixes, cachefile.Prefix(key))
 		}
-		x.records.count++
+		x.records.Count++
 		if key[format.IDSize] == 0 {
 			x.different++
 		}
 	}
-	if err := w.flush(); err != nil {
+	if err := w.Flush(); err != nil {
 		return fmt.Errorf("write blob index: %w", err)
 	}
 	return nil
@@ -261,7 +263,7 @@ func (x *Temporary) lookup(ids []format.ID, out []Place) error {
 	q.sort()
 	for _, w := range q.order {
 		i := w.at
-		at, err := x.list.find(&q.blobs, &x.records, x.prefixes, &ids[i])
+		at, err := x.list.Find(&q.blobs, &x.records, x.prefixes, ids[i][:])
 		if err != nil {
 			return fmt.Errorf("read blob index: %w", err)
 		}
@@ -276,7 +278,7 @@ func (x *Temporary) lookup(ids []format.ID, out []Place) error {
 func (x *Temporary) Each(visit func(id format.ID, number uint64) error) error {
 	err := x.merge()
 	if err == nil {
-		err = x.list.each(&x.records, 0, x.records.count, func(entry []byte) error {
+		err = x.list.Each(&x.records, 0, x.records.Count, func(entry []byte) error {
 			at := parsePlace(entry[format.IDSize:])
 			return visit(format.ID(entry[:format.IDSize]), at.Number())
 		})

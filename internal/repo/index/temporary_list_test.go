@@ -12,10 +12,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-const perPage = pageRoom / recordSize
+const perPage = cachefile.PageRoom / recordSize
 
 func listFile(t testing.TB) *os.File {
 	t.Helper()
@@ -79,7 +80,7 @@ func TestLookupIsAMap(t *testing.T) {
 				}
 				ids = ids[k:]
 			}
-			require.EqualValues(t, len(want), x.records.count)
+			require.EqualValues(t, len(want), x.records.Count)
 			var last *format.ID
 			require.NoError(t, x.Each(func(id format.ID, number uint64) error {
 				require.True(t, last == nil || last.Compare(id) < 0)
@@ -163,7 +164,7 @@ func TestMemoryOfATemporary(t *testing.T) {
 	require.NoError(t, x.lookup([]format.ID{id}, out))
 	require.False(t, out[0].Lost())
 	taken := float64(heap()-before) / n
-	t.Logf("%.2f bytes for a blob, %.0f in the file", taken, float64(x.list.base+int64(n)*pageSize/perPage)/n)
+	t.Logf("%.2f bytes for a blob, %.0f in the file", taken, float64(x.list.Base+int64(n)*cachefile.PageSize/perPage)/n)
 	require.Less(t, taken, 0.5)
 	runtime.KeepAlive(x)
 }
@@ -204,7 +205,7 @@ func TestErrorsOfTheFile(t *testing.T) {
 	f.failing = broken
 	require.ErrorIs(t, x.lookup([]format.ID{random(1)}, out), broken)
 	f.failing = nil
-	require.NoError(t, f.Truncate(x.list.base+100))
+	require.NoError(t, f.Truncate(x.list.Base+100))
 	require.ErrorIs(t, x.lookup([]format.ID{random(1)}, out), io.EOF)
 }
 

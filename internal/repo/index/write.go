@@ -1,7 +1,6 @@
 package index
 
 import (
-	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -24,7 +23,7 @@ type content struct {
 	segments map[format.ID]int64
 }
 
-// write writes a run into folder dir: under a temporary name and flushed if it is to be kept, and else without a name.
+// write writes a run into folder dir: under a temporary name if it is to be kept, and else without a name.
 func (c *content) write(dir string, repo [16]byte, io localfs.IOContext, keep bool) (f *cachefile.Plain, err error) {
 	f, err = cachefile.Create(dir, tempPrefix, io)
 	if err != nil {
@@ -33,45 +32,40 @@ func (c *content) write(dir string, repo [16]byte, io localfs.IOContext, keep bo
 	if !keep {
 		_ = os.Remove(f.Path())
 	}
-	h := head{Magic: [16]byte([]byte(magic)), Repo: repo, Packs: c.packs, Segments: uint32(len(c.segments))}
-	var seed [4]byte
-	_, _ = rand.Read(seed[:]) // never fails
-	h.Seed = binary.LittleEndian.Uint32(seed[:])
-	w := newPageWriter(f, 0, h.Seed, 1)
+	h := head{Magic: [16]byte([]byte(magic)), Repo: repo, Packs: c.packs, Segments: uint32(len(c.segments)),
+		Seed: cachefile.Seed()}
+	w := cachefile.NewPageWriter(f, 0, h.Seed, 1)
 	if err = c.put(w, &h); err == nil {
-		err = w.flush()
+		err = w.Flush()
 	}
 	if err != nil {
 		return f, err
 	}
-	w = newPageWriter(f, 0, 0, 0)
+	w = cachefile.NewPageWriter(f, 0, 0, 0)
 	entry, err := binary.Append(nil, binary.BigEndian, &h)
-	w.add(entry)
-	if err = errors.Join(err, w.flush()); err == nil && keep {
-		err = f.Sync()
-	}
-	return f, err
+	w.Add(entry)
+	return f, errors.Join(err, w.Flush())
 }
 
 // put writes the sections of a run, and sets in the head what is known then only.
-func (c *content) put(w *pageWriter, h *head) error {
+func (c *content) put(w *cachefile.PageWriter, h *head) error {
 	for n := uint32(0); n < c.packs; {
 		some, err := c.pack(n)
 		if err != nil {
 			return err
 		}
 		for i := range some {
-			w.add(appendPack(nil, &some[i]))
+			w.Add(appendPack(nil, &some[i]))
 		}
 		n += uint32(len(some))
 	}
-	w.end()
+	w.End()
 	filter := newFilter(c.most)
 	h.Filter = uint32(len(filter) / filterBlock)
 	var firsts []byte // 8 bytes for each page of blobs
 	var r record
 	entry := make([]byte, 0, blobSize)
-	for w.err == nil {
+	for w.Err == nil {
 		ok, err := c.next(&r)
 		if err != nil {
 			return err
@@ -79,19 +73,19 @@ func (c *content) put(w *pageWriter, h *head) error {
 		if !ok {
 			break
 		}
-		if entry = appendLoc(append(entry[:0], r.id[:]...), &r); w.add(entry) {
+		if entry = appendLoc(append(entry[:0], r.id[:]...), &r); w.Add(entry) {
 			firsts = append(firsts, r.id[:8]...)
 		}
 		filter.add(&r.id)
 		h.Blobs++
 	}
-	w.end()
-	w.addAll(firsts, 8)
-	w.addAll(filter, filterBlock)
+	w.End()
+	w.AddAll(firsts, 8)
+	w.AddAll(filter, filterBlock)
 	for _, id := range slices.SortedFunc(maps.Keys(c.segments), format.ID.Compare) {
-		w.add(binary.BigEndian.AppendUint64(id[:], uint64(c.segments[id])))
+		w.Add(binary.BigEndian.AppendUint64(id[:], uint64(c.segments[id])))
 	}
-	return w.err
+	return w.Err
 }
 
 // damagedRun is the error of a run that cannot be read.
@@ -157,7 +151,7 @@ func nextOf(heads []*runCursor, out *record) (bool, error) {
 type runCursor struct {
 	run  *run
 	base uint32 // added to the numbers of packs
-	page page
+	page cachefile.Page
 	n    uint64 // records read
 	record
 	ok bool // record is set
@@ -167,7 +161,7 @@ func (r *runCursor) next() error {
 	if r.ok = r.n < r.run.Blobs; !r.ok {
 		return nil
 	}
-	entry, err := r.run.entry(&r.page, &r.run.blobs, r.n)
+	entry, err := r.run.Entry(&r.page, &r.run.blobs, r.n)
 	if err != nil {
 		return r.run.damaged("read run", err)
 	}

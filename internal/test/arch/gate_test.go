@@ -39,14 +39,12 @@ func guardedPackages() []guardedPackage {
 			"discard: unix.Unlinkat": "a temporary file is removed although ctx has ended",
 			"Scratch: os.RemoveAll":  "a temporary folder is removed although ctx has ended",
 		}},
-		{"internal/repo/cachefile", nil, []string{"Do", "Names", "admit", "commit"}, map[string]string{
-			"remove: os.Lstat":         "a look at the name of an open file",
-			"remove: os.Remove":        "a damaged cache is removed although ctx has ended",
+		{"internal/repo/cachefile", nil, []string{"Do", "Names"}, map[string]string{
+			"Finish: os.Remove":        "a temporary file is removed although ctx has ended",
 			"Has: os.Lstat":            "a look at the name of an open file",
-			"dropPages: unix.Syscall":  "is advice about page tables, not about a device",
 			"readCached: unix.Preadv2": "reads what the page cache holds",
-			"release: .Info":           "asks the database where it is mapped",
-			"verifyMeta: .Write":       "hashes bytes",
+			"pageSum: .Update":         "hashes bytes",
+			"End: .Write":              "leads to WriteAt of a Plain",
 		}},
 		{"internal/repo/snapcache", nil, []string{"Names"}, map[string]string{
 			"Published: os.OpenFile":  "the record is one small file",

@@ -1,6 +1,7 @@
 package damage
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -25,7 +26,7 @@ import (
 type cacheKit struct {
 	*kit.Engine
 	src string
-	of  string // which file of the cache a test spoils: "dirs" or "run"
+	of  string // which file of the cache a test spoils: "dirs" or "runs"
 
 	mu    sync.Mutex
 	notes []string
@@ -65,28 +66,35 @@ func (k *cacheKit) folder() string {
 	return matches[0]
 }
 
-// dirs is the file of the directory cache.
-func (k *cacheKit) dirs() string { return filepath.Join(k.folder(), "dirs.db") }
-
-// run is the oldest file of the hash cache.
-func (k *cacheKit) run() string {
+// file is the oldest file of the directory cache or of the hash cache.
+func (k *cacheKit) file() string {
 	k.T.Helper()
-	all, err := filepath.Glob(filepath.Join(k.folder(), "runs", "*"))
+	all, err := filepath.Glob(filepath.Join(k.folder(), cmp.Or(k.of, "runs"), "0*"))
 	require.NoError(k.T, err)
 	require.NotEmpty(k.T, all)
 	return all[0]
 }
 
-// file is one of the two.
-func (k *cacheKit) file() string {
-	if k.of == "dirs" {
-		return k.dirs()
+// copied returns a copy of the directory cache, or of the oldest file of the hash cache, and putInto puts it into
+// another cache.
+func (k *cacheKit) copied() (putInto func(other *cacheKit)) {
+	k.T.Helper()
+	if k.of == "runs" {
+		data, err := os.ReadFile(k.file())
+		require.NoError(k.T, err)
+		return func(other *cacheKit) { require.NoError(k.T, os.WriteFile(other.file(), data, 0o600)) }
 	}
-	return k.run()
+	to := k.T.TempDir()
+	require.NoError(k.T, os.CopyFS(to, os.DirFS(filepath.Dir(k.file()))))
+	return func(other *cacheKit) {
+		dir := filepath.Dir(other.file())
+		require.NoError(k.T, os.RemoveAll(dir))
+		require.NoError(k.T, os.CopyFS(dir, os.DirFS(to)))
+	}
 }
 
 // files are the names of both.
-func files() []string { return []string{"dirs", "run"} }
+func files() []string { return []string{"dirs", "runs"} }
 
 // reported returns the message since the last call, from the repository or from the ledger. There is at most one line.
 func (k *cacheKit) reported() string {
@@ -160,7 +168,7 @@ func TestCacheSpoiledBetweenRuns(t *testing.T) {
 		{"gone", func(t *testing.T, k *cacheKit, _ []byte) { require.NoError(t, os.Remove(k.file())) }, true},
 		{"folder gone", func(t *testing.T, k *cacheKit, _ []byte) { require.NoError(t, os.RemoveAll(k.Open.Cache.Dir)) },
 			true},
-		{"empty", overwrite(func([]byte) []byte { return nil }), true},
+		{"empty", overwrite(func([]byte) []byte { return nil }), false},
 		{"zeros", overwrite(func(p []byte) []byte { return make([]byte, len(p)) }), false},
 		{"a part", overwrite(func(p []byte) []byte { return p[:5*4096] }), false},
 		{"the head alone", overwrite(func(p []byte) []byte { return p[:8192] }), false},
@@ -200,7 +208,8 @@ func TestCacheSpoiledBetweenRuns(t *testing.T) {
 				c.spoil(t, k, sound)
 				k.more(600, 700)
 				reported := k.mustBackup()
-				require.Equal(t, c.quiet && (of == "dirs" || c.name != "empty"), reported == "", reported)
+				quiet := c.quiet && (of == "runs" || c.name != "gone") // another file names the one of a directory cache
+				require.Equal(t, quiet, reported == "", reported)
 				require.Equal(t, 2, kit.Count(t, k.Store, store.Snapshot))
 				k.requireWhole()
 				k.more(700, 710)
@@ -225,21 +234,18 @@ func cacheOfAnother(t *testing.T, of string) {
 	k.of, other.of = of, of
 	k.mustBackup()
 	other.mustBackup()
-	older, err := os.ReadFile(k.file())
-	require.NoError(t, err)
-	foreign, err := os.ReadFile(other.file())
-	require.NoError(t, err)
+	older, foreign := k.copied(), other.copied()
 	k.more(500, 900)
 	k.mustBackup()
 
-	require.NoError(t, os.WriteFile(k.file(), foreign, 0o600))
+	foreign(k)
 	k.more(900, 950)
 	require.Contains(t, k.mustBackup(), "another repository")
 	k.requireWhole()
 
 	// The newest snapshots are forgotten, and their own packs are removed: the older cache must use none of them, and no
 	// other entry that has gone since.
-	require.NoError(t, os.WriteFile(k.file(), older, 0o600))
+	older(k)
 	k.more(950, 1000)
 	require.Empty(t, k.mustBackup())
 	k.requireWhole()
@@ -274,7 +280,7 @@ func TestCacheWithoutRights(t *testing.T) {
 				temp := os.TempDir()
 				spoil(t, k)
 				k.more(300, 400)
-				if reported := k.mustBackup(); of == "dirs" || name != "the file is read-only" { // a run is never written
+				if reported := k.mustBackup(); name != "the file is read-only" { // it is never written
 					require.Contains(t, reported, "cannot be ")
 				}
 				t.Setenv("TMPDIR", temp)
@@ -452,22 +458,22 @@ func flippedBits(t *testing.T, of string) {
 	k.mustBackup()
 	k.more(1500, 1600)
 	k.mustBackup()
-	sound, err := os.ReadFile(k.file())
-	require.NoError(t, err)
-	noticed, name := 0, k.file()
+	noticed := 0
 	for seed := range uint64(testkit.Rounds(8, 8, 25)) { // fewer may hit nothing that is read
 		rng := rand.New(rand.NewPCG(seed, 5))
-		bad := append([]byte(nil), sound...)
+		name := k.file()
+		bad, err := os.ReadFile(name)
+		require.NoError(t, err)
 		for range 1 + rng.IntN(60) {
 			bad[8192+rng.IntN(len(bad)-8192)] ^= 1 << rng.IntN(8)
 		}
-		if of == "run" { // alone: the others would be newer
+		if of == "runs" { // alone: the others would be newer
 			require.NoError(t, os.RemoveAll(filepath.Dir(name)))
 			require.NoError(t, os.Mkdir(filepath.Dir(name), 0o700))
 		}
 		require.NoError(t, os.WriteFile(name, bad, 0o600))
 		k.more(1600+int(seed), 1601+int(seed))
-		_, _, err := k.Backup(k.Job(k.src))
+		_, _, err = k.Backup(k.Job(k.src))
 		require.NoError(t, err, "seed %d", seed)
 		require.Empty(t, k.Failures(), "seed %d", seed)
 		k.mu.Lock()
@@ -481,7 +487,7 @@ func flippedBits(t *testing.T, of string) {
 			break
 		}
 	}
-	require.True(t, noticed > 0 || of == "dirs", "a damaged entry of the directory cache is one that is missing")
+	require.Positive(t, noticed)
 	k.requireWhole()
 }
 
@@ -502,7 +508,7 @@ func TestCacheHeldByAStoppedProcess(t *testing.T) {
 	k.more(300, 400)
 	require.Empty(t, k.mustBackup())
 	k.requireWhole()
-	hold("dirs.db")
+	hold("dirs/lock")
 	k.more(400, 500)
 	require.Contains(t, k.mustBackup(), "another run uses the directory cache")
 	k.requireWhole()
@@ -545,7 +551,7 @@ func TestTwoRunsAtOnceOnOneDamagedCache(t *testing.T) {
 	t.Parallel()
 	k := newCacheKit(t, 800)
 	k.mustBackup()
-	require.NoError(t, os.Truncate(k.run(), 40<<10))
+	require.NoError(t, os.Truncate(k.file(), 40<<10))
 	k.more(800, 1000)
 	var wg sync.WaitGroup
 	var failed atomic.Int64

@@ -86,14 +86,11 @@ func parentDamaged(t *testing.T, harm func(*testing.T, store.Store, store.Name),
 func copyOfCache(t *testing.T, dir string) string {
 	t.Helper()
 	to := testkit.RamDir(t)
-	matches, err := filepath.Glob(filepath.Join(dir, "*", "dirs.db"))
+	matches, err := filepath.Glob(filepath.Join(dir, "*", "dirs"))
 	require.NoError(t, err)
 	require.Len(t, matches, 1)
-	data, err := os.ReadFile(matches[0])
-	require.NoError(t, err)
 	rel, err := filepath.Rel(dir, matches[0])
 	require.NoError(t, err)
-	require.NoError(t, os.MkdirAll(filepath.Join(to, filepath.Dir(rel)), 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(to, rel), data, 0o600))
+	require.NoError(t, os.CopyFS(filepath.Join(to, rel), os.DirFS(matches[0])))
 	return to
 }
