@@ -46,7 +46,7 @@ source is not copied; the others are, and the exit code is 1.`,
 		return a.copy(ctx, filter, opt, args)
 	}, options.GroupFrom, options.GroupPolicy, options.GroupParallel, options.GroupCompression)
 	filterFlags(c.Flags(), &filter)
-	c.Flags().BoolVarP(&opt.Session.DryRun, "dry-run", "n", false, "copy nothing, report what would be copied")
+	c.Flags().BoolVarP(&opt.DryRun, "dry-run", "n", false, "copy nothing, report what would be copied")
 	c.Flags().BoolVar(&opt.New, "new", false, "only what is newer than the newest copy")
 	exactFlag(c.Flags(), &filter)
 	c.Flags().IntVar(&opt.Parallel, "parallel", 0, "packs of the source read at the same time; default 4")
@@ -87,11 +87,11 @@ func (a *app) copy(ctx context.Context, filter repo.Filter, opt copy.Options, re
 	defer end()
 	source.Intake.Attach(l)
 	stop := a.print.Watch(ctx, l)
-	dry := opt.Session.DryRun
+	dry := opt.DryRun
 	par := a.spec.Parallel(sysinfo.CPUCount(), options.Media{Target: a.place.Medium()})
-	opt.Ledger, opt.Note, opt.Scratch = l, a.print.Note, a.cacheFolder(to)
-	a.writes(&opt.Session, l)
-	opt.Session.Uploads, opt.Session.Memory = par.Workers.Uploads, par.Memory
+	opt.Scratch = a.cacheFolder(to)
+	a.writes(&opt.SessionOptions, l)
+	opt.Uploads, opt.Memory = par.Workers.Uploads, par.Memory
 	for _, s := range chosen {
 		if !slices.ContainsFunc(opt.Snapshots, func(o repo.Listed) bool { return o.ID == s.ID }) {
 			opt.Snapshots = append(opt.Snapshots, s)

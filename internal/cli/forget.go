@@ -230,7 +230,7 @@ func (a *app) forget(ctx context.Context, f *forgetFlags, p forget.Policy, by []
 // undoForget brings forgotten snapshots back.
 func (a *app) undoForget(ctx context.Context, f *forgetFlags, refs []string) error {
 	return a.withRepository(ctx, func(r *repo.Repository) error {
-		back, err := rewrite.Undo(ctx, r, refs, rewrite.Options{DryRun: f.dryRun, Session: a.brieflyWriting()})
+		back, err := rewrite.Undo(ctx, r, refs, rewrite.Options{SessionOptions: a.brieflyWriting(f.dryRun)})
 		if err != nil {
 			return err
 		}

@@ -68,8 +68,8 @@ func (f *pruneFlags) options(a *app) (prune.Options, error) {
 	if err := checkParallel(f.parallel); err != nil {
 		return prune.Options{}, err
 	}
-	opt := prune.Options{MaxUnused: limit, DryRun: f.dryRun, Parallel: f.parallel, Note: a.print.Note}
-	opt.Session.Host = hostName()
+	opt := prune.Options{MaxUnused: limit, Parallel: f.parallel}
+	opt.DryRun, opt.Note, opt.Host = f.dryRun, a.print.Note, hostName()
 	if f.exclusive {
 		opt.Settle = prune.Exclusive
 	} else if at, err := a.place.Location(); err == nil {
@@ -117,8 +117,8 @@ func (a *app) pruneOpen(ctx context.Context, r *repo.Repository, f *pruneFlags) 
 	}
 	l, end := a.begin(ctx, report.Prune)
 	defer end()
-	opt.Ledger, opt.Scratch = l, a.cacheFolder(r)
-	a.writes(&opt.Session, l)
+	opt.Scratch = a.cacheFolder(r)
+	a.writes(&opt.SessionOptions, l)
 	stop := a.print.Watch(ctx, l)
 	res, err := prune.Run(ctx, r, opt)
 	if ctx.Err() == nil {

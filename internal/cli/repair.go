@@ -32,9 +32,9 @@ Each can be interrupted at any time, can run beside backups, and has --dry-run.`
 }
 
 // repairing runs a repair on the repository, with a ledger that counts the transfer.
-func (a *app) repairing(ctx context.Context, dryRun bool, do func(*repo.Repository, repair.Options) error) error {
+func (a *app) repairing(ctx context.Context, dryRun bool, do func(*repo.Repository, repo.SessionOptions) error) error {
 	return a.withRepository(ctx, func(r *repo.Repository) error {
-		return do(r, repair.Options{DryRun: dryRun, Note: a.print.Note, Session: a.brieflyWriting()})
+		return do(r, a.brieflyWriting(dryRun))
 	})
 }
 
@@ -67,7 +67,7 @@ that the index names and that are missing or truncated are marked: the next back
 The next 'tidemark prune' removes replaced index files.`,
 		Example: `  tidemark repair index --dry-run`,
 	}, func(ctx context.Context, _ []string) error {
-		return a.repairing(ctx, dry, func(r *repo.Repository, opt repair.Options) error {
+		return a.repairing(ctx, dry, func(r *repo.Repository, opt repo.SessionOptions) error {
 			res, err := repair.Index(ctx, r, opt)
 			if res != nil {
 				err = errors.Join(err, a.print.Print(&output.RepairedIndex{IndexResult: res, DryRun: dry}))
@@ -101,7 +101,7 @@ once no snapshot needs data that only this pack has. The exit code is 1 if data 
   tidemark repair packs --dry-run`,
 		Args: cobra.ArbitraryArgs,
 	}, func(ctx context.Context, ids []string) error {
-		return a.repairing(ctx, dry, func(r *repo.Repository, opt repair.Options) error {
+		return a.repairing(ctx, dry, func(r *repo.Repository, opt repo.SessionOptions) error {
 			res, err := repair.Packs(ctx, r, ids, opt)
 			if err != nil {
 				return err
@@ -129,8 +129,8 @@ that it stores again is not lost.`,
 		Example: `  tidemark repair snapshots --dry-run
   tidemark repair snapshots --drop`,
 	}, func(ctx context.Context, _ []string) error {
-		return a.repairing(ctx, dry, func(r *repo.Repository, opt repair.Options) error {
-			res, err := repair.Snapshots(ctx, r, repair.SnapshotOptions{Options: opt, Drop: drop})
+		return a.repairing(ctx, dry, func(r *repo.Repository, opt repo.SessionOptions) error {
+			res, err := repair.Snapshots(ctx, r, repair.SnapshotOptions{SessionOptions: opt, Drop: drop})
 			for _, loss := range res.Losses.List {
 				err = errors.Join(err, a.print.Print(output.Loss(loss)))
 			}

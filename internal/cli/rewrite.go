@@ -63,7 +63,7 @@ func (a *app) rewrite(ctx context.Context, filter repo.Filter, set *rules.Set, o
 		what := rewrite.Exclusion{Rules: set, Each: func(e rewrite.Excluded) error {
 			return a.print.Print(output.LeftOut(&e))
 		}}
-		opt.Session = a.brieflyWriting()
+		opt.SessionOptions = a.brieflyWriting(opt.DryRun)
 		res, err := rewrite.Exclude(ctx, r, chosen, what, opt)
 		if err != nil {
 			return err
@@ -78,10 +78,11 @@ func (a *app) rewrite(ctx context.Context, filter repo.Filter, set *rules.Set, o
 }
 
 // brieflyWriting returns the options of a session without a report at its end.
-func (a *app) brieflyWriting() (s repo.SessionOptions) {
+func (a *app) brieflyWriting(dry bool) (s repo.SessionOptions) {
 	l := report.NewJob(report.Check, time.Now)
 	a.place.Intake.Attach(l)
 	a.writes(&s, l)
+	s.DryRun = dry
 	return s
 }
 

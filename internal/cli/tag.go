@@ -60,7 +60,7 @@ start it again to finish it.`,
 			if err != nil {
 				return err
 			}
-			changed, err := rewrite.Tags(ctx, r, chosen, change, rewrite.Options{DryRun: dry, Session: a.brieflyWriting()})
+			changed, err := rewrite.Tags(ctx, r, chosen, change, rewrite.Options{SessionOptions: a.brieflyWriting(dry)})
 			if err != nil {
 				return err
 			}

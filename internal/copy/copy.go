@@ -27,14 +27,12 @@ const defaultParallel = 4
 
 // Options configure a copy.
 type Options struct {
-	Snapshots []repo.Listed // of the source
-	New       bool          // leave out what was there, copied or not, when the newest copy was made
-	Parallel  int           // packs of the source read concurrently; 0: 4
-	Scratch   string        // folder for the temporary list of IDs, 32 bytes for each chunk; empty: the system's
-	Session   repo.SessionOptions
-	Ledger    *report.Ledger    // of a report.Copy; may be nil
-	Each      func(Snapshot)    // called after each snapshot; may be nil
-	Note      func(text string) // receives notes for the user that are not errors; may be nil
+	Snapshots           []repo.Listed  // of the source
+	New                 bool           // leave out what was there, copied or not, when the newest copy was made
+	Parallel            int            // packs of the source read concurrently; 0: 4
+	Scratch             string         // folder for the temporary list of IDs, 32 bytes for each chunk; empty: the system's
+	Each                func(Snapshot) // called after each snapshot; may be nil
+	repo.SessionOptions                // Ledger: of a report.Copy
 }
 
 // Snapshot is the outcome for one snapshot of the source.
@@ -151,7 +149,7 @@ func (c *copier) one(ctx context.Context, s repo.Listed) error {
 		c.opt.Each(Snapshot{Source: s, Copy: id, There: true})
 		return nil
 	}
-	if c.opt.Session.DryRun {
+	if c.opt.DryRun {
 		c.res.Copied++
 		c.opt.Each(Snapshot{Source: s})
 		return nil
@@ -195,7 +193,7 @@ func (c *copier) attempt(ctx context.Context, s repo.Listed, compare bool) (id f
 	content := s.Snapshot.Stats.Content
 	step := c.opt.Ledger.Step(report.Copying, report.Course{Unit: "files", Units: content.Files, Bytes: content.Bytes})
 	var added repo.SessionTotals
-	err = c.to.WithSession(ctx, c.opt.Session, func(ctx context.Context, session *repo.Session) error {
+	err = c.to.WithSession(ctx, c.opt.SessionOptions, func(ctx context.Context, session *repo.Session) error {
 		defer func() { added = session.Totals() }()
 		t, err := c.transfer(session, step)
 		if err != nil {

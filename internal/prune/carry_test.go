@@ -54,7 +54,8 @@ func TestCarryFindsEachBlobWhereItCounts(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, all)
 
-	p := &pruner{r: r, reader: k, round: &round{index: index.InMemory}, opt: Options{Ledger: ledger}, first: first}
+	p := &pruner{r: r, reader: k, round: &round{index: index.InMemory}, first: first}
+	p.opt.Ledger = ledger
 	last, err := p.places(t.Context(), nil)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, last.close()) }()

@@ -79,7 +79,7 @@ func (w *prover) report(ctx context.Context) error {
 	if len(ids) == 0 || w.p.opt.DryRun {
 		return nil
 	}
-	if _, err := w.p.r.RecordDamage(ctx, w.p.opt.Session.Host, ids); err != nil {
+	if _, err := w.p.r.RecordDamage(ctx, w.p.opt.Host, ids); err != nil {
 		return fmt.Errorf("record damaged packs: %w", err)
 	}
 	return nil

@@ -26,14 +26,11 @@ const defaultParallel = 4
 
 // Options configure a prune.
 type Options struct {
-	MaxUnused Limit
-	DryRun    bool          // change nothing
-	Parallel  int           // directories and packs processed together; 0: 4
-	Scratch   string        // folder for the temporary index, about 110 bytes for each blob; empty: the system's
-	Settle    time.Duration // how old a listing of a mounted share may be; see Unbounded, Exclusive
-	Session   repo.SessionOptions
-	Ledger    *report.Ledger    // of a report.Prune, which records the steps; may be nil
-	Note      func(text string) // receives notes for the user that are not errors; may be nil
+	MaxUnused           Limit
+	Parallel            int           // directories and packs processed together; 0: 4
+	Scratch             string        // folder for the temporary index, about 110 bytes for each blob; empty: the system's
+	Settle              time.Duration // how old a listing of a mounted share may be; see Unbounded, Exclusive
+	repo.SessionOptions               // Ledger: of a report.Prune, which records the steps
 }
 
 // round is one pass of a prune. Where the disk is full, a prune needs several.
@@ -65,15 +62,15 @@ type pruner struct {
 
 // once runs one round, in a session of its own.
 func once(ctx context.Context, r *repo.Repository, opt Options, in *round) (res *Result, begun bool, err error) {
-	opt.Session.DryRun, opt.Session.Task = opt.DryRun, session.PruneTask
+	opt.Task = session.PruneTask
 	if in.tight {
-		opt.Session.NoLock = true // the cache folder may be on the same disk
+		opt.NoLock = true // the cache folder may be on the same disk
 	}
 	p := &pruner{
 		r: r, opt: opt, reader: segmentReader(r), round: in,
 		revived: make(map[format.ID]bool), bad: make(map[format.ID]bool), met: make(map[format.ID]time.Time),
 	}
-	err = r.WithSession(ctx, p.opt.Session, func(ctx context.Context, s *repo.Session) error {
+	err = r.WithSession(ctx, p.opt.SessionOptions, func(ctx context.Context, s *repo.Session) error {
 		p.s = s
 		return p.run(ctx)
 	})
@@ -235,7 +232,7 @@ func (p *pruner) surveyWithout(ctx context.Context) (v *survey, err error) {
 		if v, err = p.survey(ctx); !errors.As(err, &lost) || !object.IsDamage(lost.Err) || p.opt.DryRun {
 			return v, err
 		}
-		n, markErr := p.r.RecordDamage(ctx, p.opt.Session.Host, []format.ID{lost.Pack})
+		n, markErr := p.r.RecordDamage(ctx, p.opt.Host, []format.ID{lost.Pack})
 		if markErr != nil || n == 0 { // it was marked, and no other pack has the tree
 			return nil, err
 		}
@@ -423,7 +420,7 @@ func (p *pruner) mark(ctx context.Context, v *survey, packs []planned) error {
 }
 
 func (p *pruner) putMark(ctx context.Context, v *survey, packs []planned) error {
-	m := &mark.Mark{Created: time.Now().Unix(), Host: p.opt.Session.Host}
+	m := &mark.Mark{Created: time.Now().Unix(), Host: p.opt.Host}
 	for _, t := range packs {
 		m.Packs = append(m.Packs, t.id)
 	}

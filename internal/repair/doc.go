@@ -12,25 +12,9 @@
 package repair
 
 import (
-	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
-
-// Options says how a repository is repaired.
-type Options struct {
-	DryRun  bool // change nothing
-	Session repo.SessionOptions
-	Note    func(text string) // receives facts for the user that are no error; may be nil
-}
-
-func (o Options) prepared() Options {
-	if o.Note == nil {
-		o.Note = func(string) {}
-	}
-	o.Session.DryRun = o.DryRun
-	return o
-}
 
 // MaxLosses is how many losses a result names; the rest are counted.
 const MaxLosses = 1000

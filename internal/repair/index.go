@@ -38,7 +38,7 @@ func (r *IndexResult) OK() bool { return r.Damaged+r.Unnamed+r.Wrong == 0 }
 // indexer is one repair of the index under way.
 type indexer struct {
 	r       *repo.Repository
-	opt     Options
+	opt     repo.SessionOptions
 	res     IndexResult
 	files   []object.Info
 	named   map[format.ID]naming // what the index says of packs
@@ -60,8 +60,11 @@ type naming struct {
 
 // Index compares the index with the packs and puts segments for what it lacks or has wrong. Segments that say something
 // wrong, or cannot be read, are superseded by the last new one; the next prune removes them.
-func Index(ctx context.Context, r *repo.Repository, opt Options) (*IndexResult, error) {
-	x := &indexer{r: r, opt: opt.prepared()}
+func Index(ctx context.Context, r *repo.Repository, opt repo.SessionOptions) (*IndexResult, error) {
+	if opt.Note == nil {
+		opt.Note = func(string) {}
+	}
+	x := &indexer{r: r, opt: opt}
 	if err := x.survey(ctx, nil); err != nil {
 		return nil, fmt.Errorf("repair index: %w", err)
 	}
@@ -73,7 +76,7 @@ func Index(ctx context.Context, r *repo.Repository, opt Options) (*IndexResult, 
 	if len(x.fresh) > 0 {
 		packs, err := r.StillDamaged(ctx, x.fresh)
 		if err == nil && len(packs) > 0 {
-			_, err = r.RecordDamage(ctx, opt.Session.Host, packs)
+			_, err = r.RecordDamage(ctx, opt.Host, packs)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("repair index: %w", err)
@@ -87,7 +90,7 @@ func Index(ctx context.Context, r *repo.Repository, opt Options) (*IndexResult, 
 	if err != nil {
 		return &found, fmt.Errorf("repair index: %w", err)
 	}
-	err = r.WithSession(ctx, x.opt.Session, func(ctx context.Context, s *repo.Session) error {
+	err = r.WithSession(ctx, opt, func(ctx context.Context, s *repo.Session) error {
 		if err := noPrune(ctx, s); err != nil {
 			return err
 		}

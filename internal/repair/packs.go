@@ -36,10 +36,9 @@ type PacksResult struct {
 // Packs reads the packs again that marks name as missing or damaged, and stores what can be read of them in other
 // packs. prefixes choose some of them by the beginnings of their names; none: all. Then it follows all snapshots and
 // records what they have lost.
-func Packs(ctx context.Context, r *repo.Repository, prefixes []string, opt Options) (*PacksResult, error) {
-	opt = opt.prepared()
+func Packs(ctx context.Context, r *repo.Repository, prefixes []string, opt repo.SessionOptions) (*PacksResult, error) {
 	res := &PacksResult{}
-	err := r.WithSession(ctx, opt.Session, func(ctx context.Context, s *repo.Session) error {
+	err := r.WithSession(ctx, opt, func(ctx context.Context, s *repo.Session) error {
 		chosen, err := choose(ctx, r, prefixes)
 		if err != nil {
 			return err

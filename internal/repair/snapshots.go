@@ -12,7 +12,7 @@ import (
 
 // SnapshotOptions says which snapshots are repaired.
 type SnapshotOptions struct {
-	Options
+	repo.SessionOptions
 	Drop bool // remove snapshots without a readable part
 }
 
@@ -34,9 +34,8 @@ type SnapshotsResult struct {
 // Snapshots follows all snapshots and replaces those that have lost something. In the replacement the lost files are
 // marked as not readable. An original is removed only after the new snapshot was saved and read back.
 func Snapshots(ctx context.Context, r *repo.Repository, opt SnapshotOptions) (*SnapshotsResult, error) {
-	opt.Options = opt.prepared()
 	res := &SnapshotsResult{}
-	err := r.WithSession(ctx, opt.Session, func(ctx context.Context, s *repo.Session) error {
+	err := r.WithSession(ctx, opt.SessionOptions, func(ctx context.Context, s *repo.Session) error {
 		listed, err := r.Snapshots(repo.FromTarget(ctx))
 		if err != nil {
 			return err

@@ -21,9 +21,8 @@ import (
 
 // Options says how snapshots are rewritten.
 type Options struct {
-	DryRun  bool // change nothing
-	Forget  bool // remove the originals; Tags always does
-	Session repo.SessionOptions
+	repo.SessionOptions
+	Forget bool // remove the originals; Tags always does
 }
 
 // Changed is a snapshot with its replacement.
@@ -45,8 +44,7 @@ type writer struct {
 
 // within opens a session and calls do with a writer.
 func within(ctx context.Context, r *repo.Repository, opt Options, do func(context.Context, *writer) error) error {
-	opt.Session.DryRun = opt.DryRun
-	return r.WithSession(ctx, opt.Session, func(ctx context.Context, s *repo.Session) error {
+	return r.WithSession(ctx, opt.SessionOptions, func(ctx context.Context, s *repo.Session) error {
 		listed, err := r.Snapshots(ctx)
 		if err != nil {
 			return err

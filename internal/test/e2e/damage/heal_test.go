@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/backup"
 	"github.com/tidemark-backup/tidemark/internal/prune"
+	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
@@ -64,7 +65,7 @@ func TestHealedCopyStaysTheOneThatCounts(t *testing.T) {
 			p.RequireRestorable("healed", true)
 
 			foretold := func() *prune.Result {
-				forecast, err := p.Prune(prune.Options{MaxUnused: limit, DryRun: true})
+				forecast, err := p.Prune(prune.Options{MaxUnused: limit, SessionOptions: repo.SessionOptions{DryRun: true}})
 				require.NoError(t, err)
 				res, err := p.Prune(prune.Options{MaxUnused: limit})
 				require.NoError(t, err)

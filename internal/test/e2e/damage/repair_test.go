@@ -31,7 +31,7 @@ import (
 func repairIndex(p *kit.Pruned, dry bool) (res *repair.IndexResult, err error) {
 	p.T.Helper()
 	err = p.With(func(r *repo.Repository) error {
-		res, err = repair.Index(context.Background(), r, repair.Options{DryRun: dry})
+		res, err = repair.Index(context.Background(), r, repo.SessionOptions{DryRun: dry})
 		return err
 	})
 	return res, err
@@ -40,7 +40,7 @@ func repairIndex(p *kit.Pruned, dry bool) (res *repair.IndexResult, err error) {
 func repairPacks(p *kit.Pruned, dry bool) (res *repair.PacksResult, err error) {
 	p.T.Helper()
 	err = p.With(func(r *repo.Repository) error {
-		res, err = repair.Packs(context.Background(), r, nil, repair.Options{DryRun: dry})
+		res, err = repair.Packs(context.Background(), r, nil, repo.SessionOptions{DryRun: dry})
 		return err
 	})
 	return res, err
@@ -301,7 +301,7 @@ func TestRepairWithoutTheSource(t *testing.T) {
 	before := sorted(kit.EveryFile(t, p.Store))
 	dry, err := repairPacks(p, true)
 	require.NoError(t, err)
-	dryer, err := repairSnapshots(p, repair.SnapshotOptions{Options: repair.Options{DryRun: true}})
+	dryer, err := repairSnapshots(p, repair.SnapshotOptions{SessionOptions: repo.SessionOptions{DryRun: true}})
 	require.NoError(t, err)
 	require.Equal(t, before, sorted(kit.EveryFile(t, p.Store)), "a dry run writes nothing")
 

@@ -160,7 +160,7 @@ func TestRewriteKeepsTheRest(t *testing.T) {
 	require.NoError(t, err)
 
 	files := kit.EveryFile(t, p.Store)
-	dry, err := leaveOut(p, "*.iso", rewrite.Options{DryRun: true, Forget: true})
+	dry, err := leaveOut(p, "*.iso", rewrite.Options{SessionOptions: repo.SessionOptions{DryRun: true}, Forget: true})
 	require.NoError(t, err)
 	require.ElementsMatch(t, files, kit.EveryFile(t, p.Store))
 	res, err := leaveOut(p, "*.iso", rewrite.Options{})

@@ -70,7 +70,7 @@ func TestBackupWritesDamagedIndexSegmentsAgain(t *testing.T) {
 					require.Equal(t, 1, kit.Count(t, p.Store, store.Mark), "what is known is not recorded again")
 				}
 				require.NoError(t, p.With(func(r *repo.Repository) error {
-					res, err := repair.Packs(context.Background(), r, nil, repair.Options{DryRun: true})
+					res, err := repair.Packs(context.Background(), r, nil, repo.SessionOptions{DryRun: true})
 					require.NoError(t, err)
 					require.Empty(t, res.Packs, "a marked segment is no pack")
 					return nil

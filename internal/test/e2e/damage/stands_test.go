@@ -126,13 +126,13 @@ func TestKnownDamageStaysKnown(t *testing.T) {
 				require.Empty(t, losses(p), "a check that finds nothing is right")
 			}
 			require.NoError(t, p.With(func(r *repo.Repository) error {
-				_, err := repair.Index(context.Background(), r, repair.Options{})
+				_, err := repair.Index(context.Background(), r, repo.SessionOptions{})
 				return err
 			}))
 			p.Keep(out.ID)
 			if len(lost) == 0 { // the rest is moved out of the damaged packs
 				require.NoError(t, p.With(func(r *repo.Repository) error {
-					_, err := repair.Packs(context.Background(), r, nil, repair.Options{})
+					_, err := repair.Packs(context.Background(), r, nil, repo.SessionOptions{})
 					return err
 				}))
 				require.Empty(t, rolled(p, whole).Problems, "repaired")

@@ -74,7 +74,9 @@ func TestPruneOfADiskThatBackupsFilled(t *testing.T) {
 	forgetOlder(p)
 	before := kit.BytesOf(t, p.Store, store.Pack)
 	var said []string
-	_, err := p.Prune(prune.Options{Scratch: p.Open.Cache.Dir, Note: func(text string) { said = append(said, text) }})
+	opt := prune.Options{Scratch: p.Open.Cache.Dir}
+	opt.Note = func(text string) { said = append(said, text) }
+	_, err := p.Prune(opt)
 	require.NoError(t, err)
 	require.Contains(t, strings.Join(said, "\n"), "repacking in small rounds")
 	require.Less(t, kit.BytesOf(t, p.Store, store.Pack), before/2)

@@ -225,7 +225,7 @@ func TestPruneDeletesItsUnusedPacks(t *testing.T) {
 	t.Parallel()
 	opt := kit.SmallPrune()
 	opt.MaxUnused = prune.Limit{Bytes: 0}
-	opt.Session.Tuning.Segment = 100 // no segment is full, which would be put there and then
+	opt.Tuning.Segment = 100 // no segment is full, which would be put there and then
 	for packs := range int64(5) {
 		p := kit.NewPruned(t, mem.New())
 		first := p.Snapshot(1)

@@ -77,8 +77,9 @@ func TestPruneOfADiskThatIsFullToTheLastPages(t *testing.T) {
 			before := kit.BytesOf(t, p.Store, store.Pack)
 			var said []string
 			t.Setenv("TMPDIR", filepath.Join(disk, "tmp"))
-			res, err := p.Prune(prune.Options{Scratch: p.Open.Cache.Dir, MaxUnused: prune.Limit{None: true},
-				Note: func(text string) { said = append(said, text) }})
+			opt := prune.Options{Scratch: p.Open.Cache.Dir, MaxUnused: prune.Limit{None: true}}
+			opt.Note = func(text string) { said = append(said, text) }
+			res, err := p.Prune(opt)
 			t.Setenv("TMPDIR", temp)
 			t.Logf("%d KiB were free: %v\n%s", fs.Bavail*uint64(fs.Bsize)>>10, err, strings.Join(said, "\n"))
 			after := kit.BytesOf(t, p.Store, store.Pack)

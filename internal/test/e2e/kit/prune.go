@@ -121,8 +121,8 @@ func (p *Pruned) Forget(ids ...format.ID) {
 
 func SmallPrune() prune.Options {
 	opt := prune.Options{MaxUnused: prune.Limit{Percent: 5}}
-	opt.Session.Tuning.DataPack, opt.Session.Tuning.TreePack, opt.Session.Tuning.Segment = 64<<10, 8<<10, 3
-	opt.Session.Tuning.Frame = 16 << 10
+	opt.Tuning.DataPack, opt.Tuning.TreePack, opt.Tuning.Segment = 64<<10, 8<<10, 3
+	opt.Tuning.Frame = 16 << 10
 	return opt
 }
 

@@ -359,7 +359,7 @@ func TestAJunkTreeIsMarkedByAPrune(t *testing.T) {
 	a := newAdder(p)
 	a.segment(time.Unix(1, 0), nil, a.junk(pack.Trees, time.Unix(1, 0)))
 	p.Forget(old)
-	_, err := p.Prune(prune.Options{DryRun: true})
+	_, err := p.Prune(prune.Options{SessionOptions: repo.SessionOptions{DryRun: true}})
 	require.ErrorIs(t, err, prune.ErrDamaged)
 	require.ErrorContains(t, err, "run 'tidemark check --read-data' to see and mark it, then back up again")
 	_, notes, err := pruneSaying(p)

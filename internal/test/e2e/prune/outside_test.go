@@ -74,7 +74,7 @@ func TestRepairsUsePacksOutsideTheIndex(t *testing.T) {
 	}))
 	for range 2 {
 		require.NoError(t, p.With(func(r *repo.Repository) error {
-			packs, err := repair.Packs(context.Background(), r, nil, repair.Options{})
+			packs, err := repair.Packs(context.Background(), r, nil, repo.SessionOptions{})
 			require.NoError(t, err)
 			require.Zero(t, packs.Losses)
 			snapshots, err := repair.Snapshots(context.Background(), r, repair.SnapshotOptions{})

@@ -56,7 +56,7 @@ func smallPacks() repo.SessionOptions {
 // copyTo copies all snapshots, and reports what became of each.
 func copyTo(e *kit.Engine, to *kit.Engine, session repo.SessionOptions) (*copy.Result, []copy.Snapshot, error) {
 	e.T.Helper()
-	return copyWith(e, to, copy.Options{Session: session})
+	return copyWith(e, to, copy.Options{SessionOptions: session})
 }
 
 // copyWith copies all snapshots that the options do not leave out, and reports what became of each.
