@@ -27,12 +27,13 @@ const defaultParallel = 4
 
 // Options configure a copy.
 type Options struct {
-	Snapshots           []repo.Listed  // of the source
-	New                 bool           // leave out what was there, copied or not, when the newest copy was made
-	Parallel            int            // packs of the source read concurrently; 0: 4
-	Scratch             string         // folder for the temporary list of IDs, 32 bytes for each chunk; empty: the system's
-	Each                func(Snapshot) // called after each snapshot; may be nil
-	repo.SessionOptions                // Ledger: of a report.Copy
+	Snapshots []repo.Listed  // of the source
+	New       bool           // leave out what was there, copied or not, when the newest copy was made
+	Parallel  int            // packs of the source read concurrently; 0: 4
+	Scratch   string         // folder for the temporary list of IDs, 32 bytes for each chunk; empty: the system's
+	Each      func(Snapshot) // called after each snapshot; may be nil
+
+	repo.SessionOptions // Ledger: of a report.Copy
 }
 
 // Snapshot is the outcome for one snapshot of the source.

@@ -26,11 +26,12 @@ const defaultParallel = 4
 
 // Options configure a prune.
 type Options struct {
-	MaxUnused           Limit
-	Parallel            int           // directories and packs processed together; 0: 4
-	Scratch             string        // folder for the temporary index, about 110 bytes for each blob; empty: the system's
-	Settle              time.Duration // how old a listing of a mounted share may be; see Unbounded, Exclusive
-	repo.SessionOptions               // Ledger: of a report.Prune, which records the steps
+	MaxUnused Limit
+	Parallel  int           // directories and packs processed together; 0: 4
+	Scratch   string        // folder for the temporary index, about 110 bytes for each blob; empty: the system's
+	Settle    time.Duration // how old a listing of a mounted share may be; see Unbounded, Exclusive
+
+	repo.SessionOptions // Ledger: of a report.Prune, which records the steps
 }
 
 // round is one pass of a prune. Where the disk is full, a prune needs several.

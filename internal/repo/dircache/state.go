@@ -57,7 +57,7 @@ func readState(path string, io localfs.IOContext) (s *state, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	p := make([]byte, f.Size())
 	if _, err := f.ReadAt(p, 0); err != nil {
 		return nil, lost(err)

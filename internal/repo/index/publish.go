@@ -208,10 +208,8 @@ func (c *Cache) writeRun(at place, s span, content *content) (*run, error) {
 	if f == nil {
 		return nil, err
 	}
-	path := f.Path()
 	if err == nil && at.named {
-		path = c.shared.path(s)
-		err = f.Rename(path)
+		err = f.Rename(c.shared.path(s))
 	}
 	if err != nil {
 		if at.named {
