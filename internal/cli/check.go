@@ -71,7 +71,8 @@ stores what it needs of them again. 'tidemark repair' handles the rest.`,
 			return err
 		}
 		sampled := c.Flags().Changed("restore-sample")
-		switch _, err := parseSample(f.sample); {
+		sample, err := parseSample(f.sample)
+		switch {
 		case sampled && err != nil:
 			return err
 		case sampled && f.withoutKey:
@@ -82,7 +83,8 @@ stores what it needs of them again. 'tidemark repair' handles the rest.`,
 		if err := a.check(ctx, f); err != nil || !sampled {
 			return err
 		}
-		return a.drill(ctx, f)
+		sample.Seed = f.seed
+		return a.drill(ctx, sample)
 	}, options.GroupPolicy)
 	c.Flags().BoolVar(&f.readData, "read-data", false, "read all data back")
 	c.Flags().StringVar(&f.subset, "read-data-subset", "", "read part of the data back: 5%, 3/10 or 500M")
@@ -224,12 +226,8 @@ func parseSample(text string) (opt drill.Options, err error) {
 }
 
 // drill restores files of the newest snapshot of each machine and set of paths.
-func (a *app) drill(ctx context.Context, f *checkFlags) (err error) {
-	opt, err := parseSample(f.sample)
-	if err != nil {
-		return err
-	}
-	opt.Seed, opt.Folder, opt.Host, opt.Gate = f.seed, os.TempDir(), hostName(), a.governor.Gate
+func (a *app) drill(ctx context.Context, opt drill.Options) (err error) {
+	opt.Folder, opt.Host, opt.Gate = os.TempDir(), hostName(), a.governor.Gate
 	if opt.Seed == 0 {
 		opt.Seed = uint64(time.Now().UnixNano())
 	}

@@ -16,28 +16,21 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/forget"
 	"github.com/tidemark-backup/tidemark/internal/options"
+	"github.com/tidemark-backup/tidemark/internal/prune"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/rewrite"
 )
 
 type forgetFlags struct {
-	filter repo.Filter
-	keepFlags
-	dryRun bool
-	prune  bool
-	undo   bool
-	after  pruneFlags
-}
-
-// keepFlags are the options that decide what stays.
-type keepFlags struct {
-	policy  forget.Policy
-	words   string // the policy in words; "" for none
-	thin    bool   // it applies also to snapshots that it spares otherwise
-	force   bool   // it applies also after a backup that is incomplete
-	groupBy string
-	stored  bool
+	filter      repo.Filter
+	policy      forget.Policy // Doubted: also after a backup that is incomplete
+	words       string        // the policy in words; "" for none
+	thin        bool          // it applies also to snapshots that it spares otherwise
+	groupBy     string
+	stored      bool
+	prune, undo bool
+	after       pruneFlags // its dryRun is that of both
 }
 
 func (f *forgetFlags) register(flags *pflag.FlagSet) {
@@ -47,13 +40,13 @@ func (f *forgetFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.words, "keep", "",
 		`policy in words; time-machine, or such as "last 3 hourly 24 daily 30 weekly 520 within 36h"`)
 	flags.BoolVar(&f.thin, "thin", false, "apply --keep to manual and tagged ones too")
-	flags.BoolVar(&f.force, "force", false, "remove snapshots even if the newest one may lack data")
+	flags.BoolVar(&f.policy.Doubted, "force", false, "remove snapshots even if the newest one may lack data")
 	flags.Var(tagLists(&f.policy.Tags), keepTag, "keep those with all tags of the list a,b; '' keeps those without tags; "+
 		"repeatable")
 	flags.StringVarP(&f.groupBy, "group-by", "g", "host,paths", "apply it to each group; a list of host, paths, tags")
 	flags.BoolVar(&f.stored, "by-stored-time", false,
 		"use the time at which the target stored a snapshot, not the time recorded in it")
-	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "remove nothing, report what would be removed")
+	flags.BoolVarP(&f.after.dryRun, "dry-run", "n", false, "remove nothing, report what would be removed")
 	flags.BoolVar(&f.undo, "undo", false, "bring back the forgotten snapshots of these IDs")
 	flags.BoolVar(&f.prune, "prune", false, "prune afterwards; also if no snapshot was removed")
 	f.after.limits(flags)
@@ -166,10 +159,11 @@ deleted. No prune of that machine removes anything before they are brought back,
 		if err != nil {
 			return &usageError{err}
 		}
-		if _, err := f.after.options(a); err != nil { // also without --prune
+		after, err := f.after.options(a) // also without --prune
+		if err != nil {
 			return err
 		}
-		return a.forget(ctx, f, p, by, args)
+		return a.forget(ctx, f, p, by, args, after)
 	}, options.GroupPolicy)
 	f.register(c.Flags())
 	return c
@@ -178,7 +172,6 @@ deleted. No prune of that machine removes anything before they are brought back,
 // rules returns the policy of the flags.
 func (f *forgetFlags) rules(flags *pflag.FlagSet) (forget.Policy, error) {
 	p := f.policy
-	p.Doubted = f.force
 	switch {
 	case !flags.Changed("keep") && f.thin:
 		return p, usagef("--thin needs --keep: the other --keep options apply to all snapshots")
@@ -191,13 +184,14 @@ func (f *forgetFlags) rules(flags *pflag.FlagSet) (forget.Policy, error) {
 	if err != nil {
 		return p, usagef("--keep: %w", err)
 	}
-	words.Spare, words.Doubted = !f.thin, f.force
+	words.Spare, words.Doubted = !f.thin, p.Doubted
 	return *words, nil
 }
 
-func (a *app) forget(ctx context.Context, f *forgetFlags, p forget.Policy, by []groupKey, refs []string) error {
+func (a *app) forget(ctx context.Context, f *forgetFlags, p forget.Policy, by []groupKey, refs []string,
+	after prune.Options) error {
 	return a.withRepository(ctx, func(r *repo.Repository) error {
-		result := output.Forgotten{DryRun: f.dryRun, Prune: f.prune, Named: len(refs) > 0}
+		result := output.Forgotten{DryRun: f.after.dryRun, Prune: f.prune, Named: len(refs) > 0}
 		var unread uint64
 		var err error
 		if result.Named {
@@ -209,19 +203,21 @@ func (a *app) forget(ctx context.Context, f *forgetFlags, p forget.Policy, by []
 			return err
 		}
 		var failed error
-		if !f.dryRun {
+		if !f.after.dryRun {
 			result.Dropped, result.Undo, failed = forget.Drop(ctx, r, result.Drop())
 		}
 		if err := errors.Join(failed, a.print.Print(&result)); err != nil {
 			return err
 		}
 		switch {
-		case unread > 0 && f.prune && !f.dryRun: // which would refuse, and say no more than this
+		case unread > 0 && f.prune && !f.after.dryRun: // which would refuse, and say no more than this
 			return fmt.Errorf("nothing was pruned, as %s %w", human.Plural(unread, "snapshot"), forget.ErrUnread)
 		case unread > 0:
 			return fmt.Errorf("%s %w", human.Plural(unread, "snapshot"), forget.ErrUnread)
-		case f.prune:
-			return a.pruneAfter(ctx, r, f, &result)
+		case f.prune && f.after.dryRun && len(result.Drop()) > 0:
+			a.print.Note("a dry run cannot report what a prune would delete afterwards, since these snapshots still exist")
+		case f.prune: // also if no snapshot was removed, since an earlier run may have left data for later
+			return a.pruneOpen(ctx, r, after, f.after.maxUnused)
 		}
 		return nil
 	})
@@ -230,23 +226,12 @@ func (a *app) forget(ctx context.Context, f *forgetFlags, p forget.Policy, by []
 // undoForget brings forgotten snapshots back.
 func (a *app) undoForget(ctx context.Context, f *forgetFlags, refs []string) error {
 	return a.withRepository(ctx, func(r *repo.Repository) error {
-		back, err := rewrite.Undo(ctx, r, refs, rewrite.Options{SessionOptions: a.brieflyWriting(f.dryRun)})
+		back, err := rewrite.Undo(ctx, r, refs, rewrite.Options{SessionOptions: a.brieflyWriting(f.after.dryRun)})
 		if err != nil {
 			return err
 		}
-		return a.print.Print(&output.Rewritten{Verb: output.Undo, List: back, DryRun: f.dryRun})
+		return a.print.Print(&output.Rewritten{Verb: output.Undo, List: back, DryRun: f.after.dryRun})
 	})
-}
-
-// pruneAfter prunes, also if no snapshot was removed, since an earlier run may have left data for later. In a dry run
-// the snapshots still exist, so a prune would report wrong numbers.
-func (a *app) pruneAfter(ctx context.Context, r *repo.Repository, f *forgetFlags, result *output.Forgotten) error {
-	if f.dryRun && len(result.Drop()) > 0 {
-		a.print.Note("a dry run cannot report what a prune would delete afterwards, since these snapshots still exist")
-		return nil
-	}
-	f.after.dryRun = f.dryRun
-	return a.pruneOpen(ctx, r, &f.after)
 }
 
 // evaluated applies a policy to each group of the readable snapshots and counts the unreadable ones.

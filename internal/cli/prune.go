@@ -72,8 +72,6 @@ func (f *pruneFlags) options(a *app) (prune.Options, error) {
 	opt.DryRun, opt.Note, opt.Host = f.dryRun, a.print.Note, hostName()
 	if f.exclusive {
 		opt.Settle = prune.Exclusive
-	} else if at, err := a.place.Location(); err == nil {
-		opt.Settle = a.settle(at)
 	}
 	return opt, nil
 }
@@ -98,10 +96,11 @@ What it deletes stays as an older version until its lock ends.`,
 		Example: `  tidemark prune --dry-run
   tidemark prune --max-unused 10%`,
 	}, func(ctx context.Context, _ []string) error {
-		if _, err := f.options(a); err != nil {
+		opt, err := f.options(a)
+		if err != nil {
 			return err
 		}
-		return a.withRepository(ctx, func(r *repo.Repository) error { return a.pruneOpen(ctx, r, f) })
+		return a.withRepository(ctx, func(r *repo.Repository) error { return a.pruneOpen(ctx, r, opt, f.maxUnused) })
 	}, options.GroupPolicy, options.GroupCompression)
 	f.limits(c.Flags())
 	c.Flags().BoolVarP(&f.dryRun, "dry-run", "n", false, "change nothing, only report what would be done")
@@ -109,11 +108,10 @@ What it deletes stays as an older version until its lock ends.`,
 	return c
 }
 
-// pruneOpen prunes an open repository.
-func (a *app) pruneOpen(ctx context.Context, r *repo.Repository, f *pruneFlags) error {
-	opt, err := f.options(a)
-	if err != nil {
-		return err
+// pruneOpen prunes an open repository. allows is what --max-unused allows.
+func (a *app) pruneOpen(ctx context.Context, r *repo.Repository, opt prune.Options, allows string) error {
+	if at, err := a.place.Location(); err == nil && opt.Settle != prune.Exclusive {
+		opt.Settle = a.settle(at)
 	}
 	l, end := a.begin(ctx, report.Prune)
 	defer end()
@@ -123,13 +121,13 @@ func (a *app) pruneOpen(ctx context.Context, r *repo.Repository, f *pruneFlags) 
 	res, err := prune.Run(ctx, r, opt)
 	if ctx.Err() == nil {
 		var failed error
-		res.Extended, failed = a.extendLocks(ctx, r, f.dryRun)
+		res.Extended, failed = a.extendLocks(ctx, r, opt.DryRun)
 		err = errors.Join(err, failed)
 	}
 	stop()
 	if err == nil || res.Before.Packs > 0 && ctx.Err() == nil {
-		err = errors.Join(err, a.print.Print(&output.Pruned{Ledger: l, Result: res, DryRun: f.dryRun,
-			Allows: f.maxUnused}))
+		err = errors.Join(err, a.print.Print(&output.Pruned{Ledger: l, Result: res, DryRun: opt.DryRun,
+			Allows: allows}))
 	}
 	return err
 }

@@ -212,8 +212,8 @@ func (a *app) choose(ctx context.Context, spec *options.Spec, sources []string) 
 		}
 	}
 	chosen, err := scope.New(ctx, scope.Config{Spec: spec, Env: a.Env, Sources: sources, Note: a.print.Note,
-		Own: []options.Protected{{Path: at.Folder, Why: "the repository"},
-			{Path: copies.Folder, Why: "the repository of COPYTO"}, {Path: spec.Cache().Dir, Why: "the cache"}}})
+		Own: [][2]string{{at.Folder, "the repository"}, {copies.Folder, "the repository of COPYTO"},
+			{spec.Cache().Dir, "the cache"}}})
 	if chosen == nil {
 		return nil, err
 	}

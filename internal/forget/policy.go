@@ -101,37 +101,6 @@ type Verdict struct {
 	Reasons []string // why it is kept
 }
 
-// rule keeps the newest snapshot of each hour, or day, ...
-type rule struct {
-	span   Span
-	left   int    // for so many of them
-	within Period // for all within this time
-	last   string // the span of the last snapshot that was judged
-}
-
-func (p *Policy) rules() (all []*rule) {
-	for _, s := range AllSpans() {
-		all = append(all, &rule{span: s, left: p.Newest[s], within: p.Recent[s]})
-	}
-	return all
-}
-
-// judge receives the snapshots from the newest to the oldest.
-func (r *rule) judge(v *Verdict, at, newest time.Time) {
-	span := r.span.of(at)
-	if span == r.last {
-		return
-	}
-	r.last = span
-	if r.left != 0 {
-		r.left--
-		v.keep(r.span.String())
-	}
-	if r.within.covers(at, newest) {
-		v.keep(WithinPrefix + r.span.String())
-	}
-}
-
 // Apply decides about the snapshots of one group, which must be readable. Hours and days are those of now's location.
 // If the policy keeps none, the newest is kept.
 //
@@ -183,18 +152,26 @@ func (p *Policy) Apply(group []repo.Listed, now time.Time) []Verdict {
 
 // judge judges snapshots from the newest to the oldest.
 func (p *Policy) judge(verdicts []*Verdict, in *time.Location) {
-	rules := p.rules()
-	last := p.Last
-	for i := range verdicts {
-		v := verdicts[i]
-		at := moment(v, in)
+	last, left, seen := p.Last, p.Newest, Spans[string]{}
+	for _, v := range verdicts {
+		at, newest := moment(v, in), moment(verdicts[0], in)
 		if last != 0 {
 			last--
 			v.keep("last")
 		}
-		newest := moment(verdicts[0], in)
-		for _, r := range rules {
-			r.judge(v, at, newest)
+		for _, s := range AllSpans() {
+			span := s.of(at)
+			if span == seen[s] {
+				continue
+			}
+			seen[s] = span
+			if left[s] != 0 {
+				left[s]--
+				v.keep(s.String())
+			}
+			if p.Recent[s].covers(at, newest) {
+				v.keep(WithinPrefix + s.String())
+			}
 		}
 		if p.Within.covers(at, newest) {
 			v.keep("within")

@@ -47,7 +47,9 @@ func TestRealSystemFile(t *testing.T) {
 	for _, w := range warnings {
 		fmt.Fprintf(&listing, "warning: %s\n", w)
 	}
-	set, warnings, err := spec.Rules(m.read, m.lookup, Protected{Path: "/home/me/backup", Why: "the repository"})
+	set, warnings, err := spec.Rules(m.read, m.lookup, func(b *rules.Builder) {
+		b.Protect("/home/me/backup", "the repository")
+	})
 	require.NoError(t, err)
 	for _, r := range set.List() {
 		fmt.Fprintf(&listing, "rule: %s\n", r)

@@ -11,15 +11,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/rules"
 )
 
-// Protected is a path that must not be part of a backup, before all rules.
-type Protected struct {
-	Path string // absolute, links resolved; with "/*" at its end: what lies in the folder; "": only Sources counts
-	Why  string // for messages: "the repository"
-
-	Hollow  bool     // the directories in Path are kept, without what is in them
-	Sources []string // those of a Hollow path that are named are entered; without a path, Time Machine leaves none out
-}
-
 // Sources are the conditions that sources have to meet.
 type Sources struct {
 	RequireMount []string // paths that have to be mount points
@@ -36,21 +27,11 @@ func (s *Spec) Sources() Sources {
 func (s *Spec) ExcludesTimeMachine() bool { return s.bool("exclude-time-machine") }
 
 // Rules compiles the options that select paths for a backup. Files of patterns are read with read, and env replaces
-// variables in those of exclude-file. The error names every bad line.
-func (s *Spec) Rules(read ReadFile, env Env, protect ...Protected) (*rules.Set, []Warning, error) {
+// variables in those of exclude-file. before adds rules that go before these. The error names every bad line.
+func (s *Spec) Rules(read ReadFile, env Env, before ...func(*rules.Builder)) (*rules.Set, []Warning, error) {
 	c := &compiler{spec: s, read: read, env: env, builder: rules.NewBuilder()}
-	for _, p := range protect {
-		folder, contents := strings.CutSuffix(p.Path, "/*")
-		switch {
-		case p.Path == "":
-			c.builder.Name(p.Sources)
-		case p.Hollow:
-			c.builder.Hollow(p.Path, p.Why, p.Sources)
-		case contents:
-			c.builder.ProtectIn(folder, p.Why)
-		default:
-			c.builder.Protect(p.Path, p.Why)
-		}
+	for _, add := range before {
+		add(c.builder)
 	}
 	c.statements()
 	c.patterns("exclude", "exclude-file", false)
@@ -131,23 +112,23 @@ func (c *compiler) note(err error) {
 	}
 }
 
+func (c *compiler) warn(origin, text string) {
+	c.warnings = append(c.warnings, Warning{Origin: origin, Text: text})
+}
+
 // statements adds the statements in their order; those of an INCLEXCL file stand at the position of the file.
 func (c *compiler) statements() {
 	for _, st := range c.spec.statements {
 		if st.Keyword == "INCLEXCL" {
 			if content, ok := c.open(st.Rest, st.Origin); ok {
-				remarks, err := c.builder.StatementFile(bytes.NewReader(content), st.Rest)
-				c.note(err)
-				for _, remark := range remarks {
-					c.warnings = append(c.warnings, Warning{Origin: remark.Origin, Text: remark.Text})
-				}
+				c.note(c.builder.StatementFile(bytes.NewReader(content), st.Rest, c.warn))
 			}
 			continue
 		}
 		remark, err := c.builder.Statement(st.Keyword, st.Rest, st.Origin)
 		c.note(err)
 		if remark != "" {
-			c.warnings = append(c.warnings, Warning{Origin: st.Origin, Text: remark})
+			c.warn(st.Origin, remark)
 		}
 	}
 }

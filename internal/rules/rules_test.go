@@ -113,11 +113,11 @@ func TestStatementFile(t *testing.T) {
 	text := "* comment\n# comment\nexclude /.../*.o\ninclude \"/src/my dir/*.o\" MGMT1\nEXCLUDE.DIR {/home}/x/\n" +
 		"exclude.archive /x\nExclude.FS /mnt/slow\n"
 	b := NewBuilder()
-	warnings, err := b.StatementFile(strings.NewReader(text), "ie")
-	require.NoError(t, err)
-	require.Len(t, warnings, 2)
-	require.Equal(t, Remark{"ie:4", `"MGMT1" after the pattern has no meaning here`}, warnings[0])
-	require.Equal(t, Remark{"ie:6", "EXCLUDE.ARCHIVE has no meaning here"}, warnings[1])
+	var remarks [][2]string
+	note := func(origin, remark string) { remarks = append(remarks, [2]string{origin, remark}) }
+	require.NoError(t, b.StatementFile(strings.NewReader(text), "ie", note))
+	require.Equal(t, [][2]string{{"ie:4", `"MGMT1" after the pattern has no meaning here`},
+		{"ie:6", "EXCLUDE.ARCHIVE has no meaning here"}}, remarks)
 	set := b.Compile()
 	require.False(t, walkIncludes(set, "/a/b.o", false))
 	require.True(t, walkIncludes(set, "/src/my dir/b.o", false))
@@ -133,8 +133,7 @@ func TestStatementFile(t *testing.T) {
 		"exclude /[a":       "unclosed '['",
 		"\nexclude.dir /[]": "ie:2: ",
 	} {
-		_, err := NewBuilder().StatementFile(strings.NewReader(text), "ie")
-		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, NewBuilder().StatementFile(strings.NewReader(text), "ie", note), want)
 	}
 }
 
@@ -439,7 +438,7 @@ func FuzzParsers(f *testing.F) {
 		b := NewBuilder()
 		_ = b.ExcludeFile(strings.NewReader(text), "ex", false, noEnv)
 		_ = b.ExcludeFile(strings.NewReader(text), "iex", true, noEnv)
-		_, _ = b.StatementFile(strings.NewReader(text), "ie")
+		_ = b.StatementFile(strings.NewReader(text), "ie", func(string, string) {})
 		require.NoError(t, b.IgnoreFile(".ti", "flag"))
 		set := b.Compile()
 		read := func(p string, limit int) ([]byte, error) {

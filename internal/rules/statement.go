@@ -7,12 +7,6 @@ import (
 	"strings"
 )
 
-// Remark reports a part of a rule file that is valid but has no effect.
-type Remark struct {
-	Origin string // "file:line"
-	Text   string
-}
-
 // Statement adds one include or exclude statement of TSM: keyword and the rest of its line. Two parts have no effect
 // here and yield a remark, which is empty otherwise: a statement that does not concern backup (archive, compression,
 // ...), and words that TSM allows after the pattern (a management class).
@@ -74,20 +68,19 @@ func IsStatement(keyword string) bool {
 }
 
 // StatementFile adds the statements of an INCLEXCL file, in the order of its lines. Lines that start with '*' or '#'
-// are comments. The error names every bad line.
-func (b *Builder) StatementFile(r io.Reader, name string) (remarks []Remark, err error) {
-	err = eachLine(r, name, func(line, origin string) error {
+// are comments. note gets the remarks. The error names every bad line.
+func (b *Builder) StatementFile(r io.Reader, name string, note func(origin, remark string)) error {
+	return eachLine(r, name, func(line, origin string) error {
 		if line[0] == '*' || line[0] == '#' {
 			return nil
 		}
 		keyword, rest := cutWord(line)
 		remark, err := b.Statement(keyword, rest, origin)
 		if remark != "" {
-			remarks = append(remarks, Remark{origin, remark})
+			note(origin, remark)
 		}
 		return err
 	})
-	return remarks, err
 }
 
 // parseStatement reads the path pattern of a statement.

@@ -28,8 +28,8 @@ import (
 type Config struct {
 	Spec    *options.Spec
 	Env     options.Env
-	Own     []options.Protected // folders of the backup itself; those without a path do not count
-	Sources []string            // what is named is taken even if Time Machine leaves it out
+	Own     [][2]string // folders of the backup itself, and what they are; "" does not count
+	Sources []string    // what is named is taken even if Time Machine leaves it out
 	Note    func(text string)
 }
 
@@ -47,50 +47,54 @@ type identity struct{ dev, ino uint64 }
 // neither another name nor a bind mount includes them.
 func New(ctx context.Context, cfg Config) (*Scope, error) {
 	known := map[identity]bool{}
-	var protected []options.Protected
-	for _, own := range cfg.Own {
-		if own.Path == "" {
-			continue
-		}
-		own.Path = Resolve(own.Path)
-		protected = append(protected, own)
-		dir, err := localfs.OpenDir(own.Path)
-		if err != nil {
-			continue // does not exist yet: its path protects it
-		}
-		if st, err := dir.Fstat(); err == nil {
-			known[identity{st.Dev, st.Ino}] = true
-		}
-		dir.Release()
-	}
 	mounts, err := localfs.Mounts()
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range mounts {
-		if m.Type != mount.Type {
-			continue
-		}
-		protected = append(protected, options.Protected{Path: m.Path, Why: "a mount of snapshots"})
-		if slices.ContainsFunc(cfg.Sources, func(source string) bool { return Within(m.Path, source) }) {
-			cfg.Note(human.Printable(m.Path) + " is left out: snapshots are mounted there")
-		}
-	}
-	if runtime.GOOS == "darwin" {
-		protected = append(protected, options.Protected{Path: localfs.SystemVolumes, Hollow: true, Sources: cfg.Sources,
-			Why: "a volume of the system, whose files appear at the root"})
-		if cfg.Spec.ExcludesTimeMachine() {
-			protected = append(append(protected, leftOutByTimeMachine(ctx, cfg, mounts)...),
-				options.Protected{Sources: cfg.Sources})
-		}
-	}
 	s := &Scope{Skip: func(dev, ino uint64) bool { return known[identity{dev, ino}] }}
-	s.Rules, s.Warnings, err = cfg.Spec.Rules(os.ReadFile, cfg.Env, protected...)
+	s.Rules, s.Warnings, err = cfg.Spec.Rules(os.ReadFile, cfg.Env, func(b *rules.Builder) {
+		for _, own := range cfg.Own {
+			cfg.protect(b, own[0], own[1], known)
+		}
+		for _, m := range mounts {
+			if m.Type != mount.Type {
+				continue
+			}
+			b.Protect(m.Path, "a mount of snapshots")
+			if slices.ContainsFunc(cfg.Sources, func(source string) bool { return Within(m.Path, source) }) {
+				cfg.Note(human.Printable(m.Path) + " is left out: snapshots are mounted there")
+			}
+		}
+		if runtime.GOOS == "darwin" {
+			b.Hollow(localfs.SystemVolumes, "a volume of the system, whose files appear at the root", cfg.Sources)
+			if cfg.Spec.ExcludesTimeMachine() {
+				leaveOutByTimeMachine(ctx, b, cfg, mounts)
+				b.Name(cfg.Sources)
+			}
+		}
+	})
 	return s, err
 }
 
-// leftOutByTimeMachine returns what Time Machine excludes on this Mac now, but for what is a source of this backup.
-func leftOutByTimeMachine(ctx context.Context, cfg Config, mounts []localfs.Mount) (all []options.Protected) {
+// protect leaves a folder of the backup itself out, and adds it to known.
+func (cfg *Config) protect(b *rules.Builder, path, why string, known map[identity]bool) {
+	if path == "" {
+		return
+	}
+	path = Resolve(path)
+	b.Protect(path, why)
+	dir, err := localfs.OpenDir(path)
+	if err != nil {
+		return // does not exist yet: its path protects it
+	}
+	defer dir.Release()
+	if st, err := dir.Fstat(); err == nil {
+		known[identity{st.Dev, st.Ino}] = true
+	}
+}
+
+// leaveOutByTimeMachine leaves out what Time Machine excludes on this Mac now, but for sources of this backup.
+func leaveOutByTimeMachine(ctx context.Context, b *rules.Builder, cfg Config, mounts []localfs.Mount) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	m := &job.Mac{Run: func(program string, args ...string) ([]byte, error) { return OutputOf(ctx, program, args...) }}
@@ -104,24 +108,26 @@ func leftOutByTimeMachine(ctx context.Context, cfg Config, mounts []localfs.Moun
 	for i := range mounts {
 		m.Mounts = append(m.Mounts, mounts[i].Path)
 	}
-	all, err = leftOut(m, cfg.Sources)
-	if err != nil {
+	if err := leaveOut(b, m, cfg.Sources); err != nil {
 		cfg.Note(err.Error())
 	}
-	return all
 }
 
-// leftOut returns what Time Machine excludes, but for what is one of sources or contains one. With an error, which says
-// what is not known, the rest is returned.
-func leftOut(m *job.Mac, sources []string) (all []options.Protected, err error) {
+// leaveOut leaves out what Time Machine excludes, but for what is one of sources or contains one. The error says what
+// is not known.
+func leaveOut(b *rules.Builder, m *job.Mac, sources []string) error {
 	paths, err := m.TimeMachineExclusions()
 	for _, path := range paths {
-		folder := strings.TrimSuffix(path, "/*")
+		folder, contents := strings.CutSuffix(path, "/*")
+		add := b.Protect
+		if contents {
+			add = b.ProtectIn
+		}
 		if !slices.ContainsFunc(sources, func(source string) bool { return Within(source, folder) }) {
-			all = append(all, options.Protected{Path: path, Why: "excluded from Time Machine"})
+			add(folder, "excluded from Time Machine")
 		}
 	}
-	return all, err
+	return err
 }
 
 // OutputOf returns what a program prints that knows the settings of Time Machine.

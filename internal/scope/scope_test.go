@@ -34,7 +34,7 @@ func TestABackupLeavesItselfOut(t *testing.T) {
 	spec, _, err := options.Resolve(nil, env, func(string) ([]byte, error) { return nil, fs.ErrNotExist })
 	require.NoError(t, err)
 	chosen, err := scope.New(t.Context(), scope.Config{Spec: spec, Env: env, Sources: []string{dir},
-		Own:  []options.Protected{{Path: link, Why: "the repository"}, {Path: dir + "/later", Why: "the cache"}, {}},
+		Own:  [][2]string{{link, "the repository"}, {dir + "/later", "the cache"}, {}},
 		Note: func(text string) { t.Log(text) }})
 	require.NoError(t, err)
 	require.Empty(t, chosen.Warnings)

@@ -40,9 +40,7 @@ func TestANamedSourceIsKeptDespiteTimeMachine(t *testing.T) {
 	spec, _, err := options.Resolve(nil, env, func(path string) ([]byte, error) { return nil, fs.ErrNotExist })
 	require.NoError(t, err)
 	verdict := func(path string, sources ...string) rules.Verdict {
-		protected, err := leftOut(m, sources)
-		require.NoError(t, err)
-		set, _, err := spec.Rules(os.ReadFile, env, protected...)
+		set, _, err := spec.Rules(os.ReadFile, env, func(b *rules.Builder) { require.NoError(t, leaveOut(b, m, sources)) })
 		require.NoError(t, err)
 		return set.Explain(rules.Query{Path: path, Type: tree.Dir}).Verdict
 	}
