@@ -248,7 +248,7 @@ func TestSetupNotesWhatATerminalLacks(t *testing.T) {
 	} {
 		a, said := appWith(t, nil)
 		s := &setupRun{app: a}
-		s.result.Answers.Sources = []string{"/Users/ann"}
+		s.result.Sources = []string{"/Users/ann"}
 		m, asked := fakeMac(map[string]any{safari: c.answer}, nil)
 		s.noteAccess(m, c.system)
 		require.Equal(t, c.system == "darwin", len(*asked) > 0)

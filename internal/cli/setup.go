@@ -144,7 +144,7 @@ func (s *setupRun) noteAccess(m mac, system string) {
 	if system != "darwin" {
 		return
 	}
-	if allowed, hidden := m.fullDisk(s.result.Answers.Sources); allowed == event.Denied {
+	if allowed, hidden := m.fullDisk(s.result.Sources); allowed == event.Denied {
 		s.print.Note("macOS hides " + hidden + " and more from this terminal, so this backup will lack it: open System " +
 			"Settings, Privacy & Security, Full Disk Access, add the terminal, and run setup again")
 	}
@@ -205,24 +205,20 @@ func (a *app) server(flags *pflag.FlagSet) string {
 
 // answer collects the answers: of flags, of the option file, and of the person.
 func (s *setupRun) answer(ctx context.Context) (err error) {
-	answers := &s.result.Answers
+	answers := &s.result
 	if answers.Sources, err = s.askSources(ctx); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(s.current, func(l options.FileLine) bool { return l.Keyword == "REPOSITORY" }) {
-		answers.Caches = true
-		answers.Exclude = setup.Excludes(s.home, runtime.GOOS, answers.Sources)
-	}
-	if s.flags.Changed("exclude-caches") {
-		answers.Caches, answers.Exclude = false, nil
-	}
-	if s.dialog != nil && answers.Caches {
-		yes, err := s.dialog.Exclude(ctx, answers.Exclude)
+	if !s.set("REPOSITORY", "exclude-caches") {
+		patterns, yes := setup.Excludes(s.home, runtime.GOOS, answers.Sources), true
+		if s.dialog != nil {
+			yes, err = s.dialog.Exclude(ctx, patterns)
+		}
+		if err == nil && yes {
+			err = errors.Join(s.give("exclude-caches", "yes"), s.give("exclude", patterns...))
+		}
 		if err != nil {
 			return err
-		}
-		if !yes {
-			answers.Caches, answers.Exclude = false, nil
 		}
 	}
 	if answers.Repository, err = s.askTarget(ctx, answers.Sources); err != nil {
@@ -237,12 +233,33 @@ func (s *setupRun) answer(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	schedule := s.spec.Job().Schedule
 	if s.dialog != nil && !s.flags.Changed("schedule") {
-		if answers.Schedule, err = s.dialog.Schedule(ctx, s.spec.Job().Schedule, checkSchedule); err != nil {
+		chosen, err := s.dialog.Schedule(ctx, schedule, checkSchedule)
+		if err == nil && chosen != "" && chosen != schedule {
+			schedule, err = chosen, s.give("schedule", chosen)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	return s.answerOther(ctx)
+	return s.answerOther(ctx, schedule)
+}
+
+// set reports whether the option file has a keyword, or the command line a flag.
+func (s *setupRun) set(keyword, flag string) bool {
+	return s.flags.Changed(flag) ||
+		slices.ContainsFunc(s.current, func(l options.FileLine) bool { return l.Keyword == keyword })
+}
+
+// give makes answers values of a flag.
+func (s *setupRun) give(flag string, values ...string) error {
+	for _, value := range values {
+		if err := s.flags.Set(flag, value); err != nil {
+			return usagef("--%s %s: %w", flag, value, err)
+		}
+	}
+	return nil
 }
 
 func checkSchedule(text string) error {
@@ -324,7 +341,7 @@ func (s *setupRun) places(sources []string) []setup.Place {
 // settle adopts and checks the answers, and tests the target. If a target that a person chose is not usable, it asks
 // for another one; proposed is the location that it proposes.
 func (s *setupRun) settle(ctx context.Context, named bool, proposed string) error {
-	answers := &s.result.Answers
+	answers := &s.result
 	for n := 1; ; n++ {
 		err := s.adopt()
 		if err == nil {
@@ -345,29 +362,10 @@ func (s *setupRun) settle(ctx context.Context, named bool, proposed string) erro
 
 // adopt makes the answers the options of this run, as if they were flags.
 func (s *setupRun) adopt() error {
-	answers := &s.result.Answers
-	given := [][2]string{{"repo", answers.Repository}, {"policy", answers.Policy}}
-	if answers.Schedule != "" && answers.Schedule != s.spec.Job().Schedule {
-		given = append(given, [2]string{"schedule", answers.Schedule})
+	answers := &s.result
+	if err := errors.Join(s.give("repo", answers.Repository), s.give("policy", answers.Policy)); err != nil {
+		return err
 	}
-	if answers.Keep != "" {
-		given = append(given, [2]string{"keep", answers.Keep})
-	}
-	for _, at := range answers.Mounts {
-		given = append(given, [2]string{"require-mount", at})
-	}
-	for _, pattern := range answers.Exclude {
-		given = append(given, [2]string{"exclude", pattern})
-	}
-	if answers.Caches {
-		given = append(given, [2]string{"exclude-caches", "yes"})
-	}
-	for _, one := range given {
-		if err := s.flags.Set(one[0], one[1]); err != nil {
-			return usagef("--%s %s: %w", one[0], one[1], err)
-		}
-	}
-	answers.Exclude, answers.Mounts, answers.Caches = nil, nil, false // in effect now
 	spec, _, err := options.Resolve(s.flags, s.Env, os.ReadFile)
 	if err != nil {
 		return err
@@ -387,14 +385,14 @@ func (s *setupRun) readBack() error {
 		return err
 	}
 	s.result.Plain = slices.Equal(slices.Sorted(slices.Values(s.spec.Domain())),
-		slices.Sorted(slices.Values(s.result.Answers.Sources)))
+		slices.Sorted(slices.Values(s.result.Sources)))
 	return nil
 }
 
 // test tests the target, or the folder in which it will be made.
 func (s *setupRun) test(ctx context.Context) error {
 	if source := ""; s.dialog == nil && !s.at.OnServer() {
-		if source = setup.SameDisk(s.system, s.at.Folder, s.result.Answers.Sources); source != "" {
+		if source = setup.SameDisk(s.system, s.at.Folder, s.result.Sources); source != "" {
 			s.print.Note("warning: the repository is on the " + setup.OnSameDisk(source))
 		}
 	}
@@ -418,7 +416,8 @@ func (s *setupRun) edit() (f *optionfile.File, filled bool, err error) {
 			return nil, false, fmt.Errorf("read the option file: %w", err)
 		}
 	}
-	f, err = optionfile.Edit(path, content, s.server(s.flags), setup.Settings(s.result.Answers, s.spec.Given()))
+	settings := setup.Settings(s.result.Repository, s.result.Policy, s.result.Sources, s.spec.Given())
+	f, err = optionfile.Edit(path, content, s.server(s.flags), settings)
 	filled = len(content) > 0
 	if err != nil || len(f.Changes) == 0 {
 		return f, filled, err

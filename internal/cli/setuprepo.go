@@ -271,7 +271,7 @@ func (s *setupRun) firstBackup(ctx context.Context) error {
 	if s.result.Plain {
 		return s.backup(ctx, &backupFlags{}, nil)
 	}
-	return s.backup(ctx, &backupFlags{}, s.result.Answers.Sources)
+	return s.backup(ctx, &backupFlags{}, s.result.Sources)
 }
 
 // newest returns the newest snapshot of this machine with the same sources; nil: there is none.
@@ -281,7 +281,7 @@ func (s *setupRun) newest(ctx context.Context) (found *repo.Listed, err error) {
 		if err != nil {
 			return err
 		}
-		want := slices.Sorted(slices.Values(s.result.Answers.Sources))
+		want := slices.Sorted(slices.Values(s.result.Sources))
 		for i := range all {
 			one := &all[i]
 			if one.Err == nil && !one.Snapshot.Partial && one.Snapshot.Host == hostName() &&
@@ -315,7 +315,7 @@ func (s *setupRun) prove(ctx context.Context) error {
 		if res.Failed > 0 {
 			return fmt.Errorf("%s was not restored as it is: see above, and run 'tidemark check --read-data'", path)
 		}
-		s.result.Proof, s.result.Proven = *res, path
+		s.result.Proven, s.result.Bytes, s.result.Compared = path, res.Bytes, res.Live > 0
 		return nil
 	})
 }

@@ -1,49 +1,42 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/job"
-	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/service"
 	"github.com/tidemark-backup/tidemark/internal/setup"
 )
 
 // answerOther collects the answers that depend on others: which snapshots a schedule keeps, and what has to be mounted.
-func (s *setupRun) answerOther(ctx context.Context) (err error) {
-	answers := &s.result.Answers
-	set := func(keyword, flag string) bool {
-		return s.flags.Changed(flag) ||
-			slices.ContainsFunc(s.current, func(l options.FileLine) bool { return l.Keyword == keyword })
-	}
-	schedule := cmp.Or(answers.Schedule, s.spec.Job().Schedule)
+func (s *setupRun) answerOther(ctx context.Context, schedule string) (err error) {
 	s.runs = schedule != "" && !strings.EqualFold(schedule, "never")
-	if s.runs && !set("KEEPSNAPSHOTS", "keep") {
-		answers.Keep = setup.DefaultKeep
+	if s.runs && !s.set("KEEPSNAPSHOTS", "keep") {
+		keep := setup.DefaultKeep
 		if s.dialog != nil {
-			answers.Keep, err = s.dialog.Keep(ctx, func(text string) error {
+			keep, err = s.dialog.Keep(ctx, func(text string) error {
 				_, err := job.ParseKeep(text)
 				return err
 			})
 		}
+		if err == nil {
+			err = s.give("keep", keep)
+		}
 	}
-	if err != nil || set("REQUIREMOUNT", "require-mount") {
+	if err != nil || s.set("REQUIREMOUNT", "require-mount") {
 		return err
 	}
-	mounts := setup.MountsOf(s.system, answers.Sources, s.home)
+	mounts := setup.MountsOf(s.system, s.result.Sources, s.home)
 	if len(mounts) > 0 && s.dialog != nil {
 		yes, err := s.dialog.RequireMounts(ctx, mounts)
 		if err != nil || !yes {
 			return err
 		}
 	}
-	answers.Mounts = mounts
-	return nil
+	return s.give("require-mount", mounts...)
 }
 
 // finish prints what was set up, and installs the service if a person wants it.

@@ -15,18 +15,6 @@ import (
 // ErrAnswers: the same question got too many answers without meaning.
 var ErrAnswers = errors.New("no valid answer; run 'tidemark setup' again")
 
-// Answers is what a setup needs to know.
-type Answers struct {
-	Sources    []string // absolute
-	Repository string   // a folder, or an address
-	Policy     string
-	Exclude    []string // patterns that are not in effect yet
-	Caches     bool     // exclude tagged cache folders
-	Schedule   string   // "": as the option file says
-	Keep       string   // snapshots to keep; "": as the option file says
-	Mounts     []string // that sources lie on, and that must be mounted
-}
-
 // Person answers questions.
 type Person interface {
 	// Line shows the prompt and returns what was typed.

@@ -14,9 +14,9 @@ import (
 const domain = "DOMAIN"
 
 // Settings returns the lines of the option file for answers; given is what the command line sets.
-func Settings(a Answers, given []options.Setting) []options.Setting {
-	all := []options.Setting{{Keyword: "REPOSITORY", Value: a.Repository}, {Keyword: "POLICY", Value: a.Policy}}
-	for _, source := range a.Sources {
+func Settings(repository, policy string, sources []string, given []options.Setting) []options.Setting {
+	all := []options.Setting{{Keyword: "REPOSITORY", Value: repository}, {Keyword: "POLICY", Value: policy}}
+	for _, source := range sources {
 		all = append(all, options.Setting{Keyword: domain, Value: source, List: true})
 	}
 	for _, s := range given {

@@ -13,7 +13,7 @@ func TestSettings(t *testing.T) {
 		{Keyword: "REPOSITORY", Value: "/mnt/disk/r"}, {Keyword: "POLICY", Value: "utility"},
 		{Keyword: "DOMAIN", Value: "/home/ann", List: true}, {Keyword: "DOMAIN", Value: "/my dir", List: true},
 		{Keyword: "EXCLUDEPATTERN", Value: "*.o", List: true},
-	}, Settings(Answers{Sources: []string{"/home/ann", "/my dir"}, Repository: "/mnt/disk/r", Policy: "utility"},
+	}, Settings("/mnt/disk/r", "utility", []string{"/home/ann", "/my dir"},
 		[]options.Setting{{Keyword: "REPOSITORY", Value: "ignored"}, {Keyword: "EXCLUDEPATTERN", Value: "*.o", List: true}}))
 }
 

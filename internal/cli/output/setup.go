@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tidemark-backup/tidemark/internal/drill"
 	"github.com/tidemark-backup/tidemark/internal/job"
 	"github.com/tidemark-backup/tidemark/internal/options/optionfile"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
@@ -24,23 +23,21 @@ func Tested(t *target.Report) Record {
 
 // Setup is the end of a setup.
 type Setup struct {
-	Answers    setup.Answers `json:"-"`
-	Plain      bool          `json:"-"`                          // a backup without paths is one of the sources
-	Scheduled  bool          `json:"-"`                          // the option file has a job for the service
-	Cron       string        `json:"-"`                          // line of a crontab, without a manager of services
-	Proof      drill.Result  `json:"-"`                          // of Proven
-	Sources    []string      `json:"sources"`                    // absolute paths
-	Repository string        `json:"repository"`                 // location
-	ID         string        `json:"repository_id"`              // 32 digits
-	Policy     string        `json:"policy"`                     // of the option file
-	File       string        `json:"option_file"`                // path
-	Written    bool          `json:"option_file_written"`        // false if it was up to date
-	Copy       string        `json:"option_file_copy,omitempty"` // copy of the earlier file
-	Confirmed  bool          `json:"recovery_confirmed"`         // false: run `key recovery --confirm`
-	Snapshot   string        `json:"snapshot_id,omitempty"`      // of the first backup
-	Proven     string        `json:"restored,omitempty"`         // file that was restored as proof
-	Bytes      uint64        `json:"restored_bytes"`             // its size
-	Compared   bool          `json:"compared_with_original"`     // false: compared with its hash only
+	Plain      bool     `json:"-"`                          // a backup without paths is one of the sources
+	Scheduled  bool     `json:"-"`                          // the option file has a job for the service
+	Cron       string   `json:"-"`                          // line of a crontab, without a manager of services
+	Sources    []string `json:"sources"`                    // absolute paths
+	Repository string   `json:"repository"`                 // location
+	ID         string   `json:"repository_id"`              // 32 digits
+	Policy     string   `json:"policy"`                     // of the option file
+	File       string   `json:"option_file"`                // path
+	Written    bool     `json:"option_file_written"`        // false if it was up to date
+	Copy       string   `json:"option_file_copy,omitempty"` // copy of the earlier file
+	Confirmed  bool     `json:"recovery_confirmed"`         // false: run `key recovery --confirm`
+	Snapshot   string   `json:"snapshot_id,omitempty"`      // of the first backup
+	Proven     string   `json:"restored,omitempty"`         // file that was restored as proof
+	Bytes      uint64   `json:"restored_bytes"`             // its size
+	Compared   bool     `json:"compared_with_original"`     // false: compared with its hash only
 }
 
 // proof describes the restored file.
@@ -49,17 +46,17 @@ func (s *Setup) proof() string {
 		return "none: the snapshot has no file to restore"
 	}
 	text := "one file restored, equal to the original:"
-	if s.Proof.Live == 0 {
+	if !s.Compared {
 		text = "one file restored, equal to its hash (the original has changed since):"
 	}
-	return text + "\n              " + human.Printable(s.Proven) + " (" + human.Size(s.Proof.Bytes) + ")"
+	return text + "\n              " + human.Printable(s.Proven) + " (" + human.Size(s.Bytes) + ")"
 }
 
 // Text lists what was set up.
 func (s *Setup) Text(w *show.Page) {
 	again := "tidemark backup"
 	if !s.Plain {
-		again += " " + printableList(s.Answers.Sources, " ")
+		again += " " + printableList(s.Sources, " ")
 	}
 	options := human.Printable(s.File)
 	if s.Copy != "" {
@@ -74,7 +71,7 @@ Setup is complete.
   snapshot    %s
   proof       %s
 Back up again with: %s
-`, printableList(s.Answers.Sources, "\n              "), human.Printable(s.Answers.Repository), s.Answers.Policy,
+`, printableList(s.Sources, "\n              "), human.Printable(s.Repository), s.Policy,
 		options, s.Snapshot[:min(8, len(s.Snapshot))], s.proof(), again)
 	switch {
 	case s.Cron != "":
@@ -86,11 +83,7 @@ Back up again with: %s
 }
 
 // Events returns the record.
-func (s *Setup) Events() []any {
-	s.Sources, s.Repository, s.Policy = s.Answers.Sources, s.Answers.Repository, s.Answers.Policy
-	s.Bytes, s.Compared = s.Proof.Bytes, s.Proof.Live > 0
-	return []any{event.Of("setup", s)}
-}
+func (s *Setup) Events() []any { return []any{event.Of("setup", s)} }
 
 // Changes are the lines of an option file that change.
 func Changes(f *optionfile.File) Record {
