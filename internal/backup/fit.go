@@ -26,7 +26,7 @@ func (job *Job) Fit(spec *options.Spec, media options.Media) {
 	job.Session.Uploads = par.Workers.Uploads
 	job.Session.Memory = par.Memory - job.Parallel.Memory
 	job.Session.Tuning.Frame = frameSize(par)
-	job.Session.Tuning.Segment = max(1, int(spec.Transfer().CommitBytes/session.PackSize))
+	job.Session.Tuning.Segment = max(1, int(spec.CommitBytes()/session.PackSize))
 }
 
 // poolSizes returns the limits of the worker pools. A third of the memory is for file data between the reader and the

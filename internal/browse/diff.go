@@ -57,7 +57,10 @@ type DiffOptions struct {
 // Only the differing parts of the trees are compared: a file that was copied from an equal part counts as added,
 // although it takes no space. The bytes of DiffLive are the sizes of files that differ.
 type DiffStats struct {
-	Changed uint64 `json:"changed_files"` // in both with different content or type
+	From    string `json:"source_snapshot"` // ID; the caller sets it, and the next two
+	To      string `json:"target_snapshot"` // ID; a folder of this machine; empty: the files of this machine
+	Live    bool   `json:"-"`               // compared with this machine
+	Changed uint64 `json:"changed_files"`   // in both with different content or type
 	// objects with `files`, `dirs`, `others` and `bytes`: chunks and trees that only one side needs, each counted once
 	// (after deduplication), before compression; with files of this machine: the sizes of the files that differ
 	Added   Side `json:"added"`

@@ -271,7 +271,7 @@ func (a *app) drill(ctx context.Context, opt drill.Options) (err error) {
 			a.print.Note(err.Error())
 		}
 	}
-	if err := a.print.Report(&output.Drilled{Result: res, Snapshots: len(opt.Snapshots), Seed: opt.Seed}); err != nil {
+	if err := a.print.Report(output.Drilled(res)); err != nil {
 		return err
 	}
 	if res.Failed > 0 {

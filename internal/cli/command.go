@@ -82,7 +82,7 @@ func (a *app) resolve(c *cobra.Command) error {
 	if spec.IO().ByKernel && runtime.GOOS != "darwin" {
 		return usagef("--policy-by kernel: only the kernel of macOS carries out these policies: leave it out")
 	}
-	if err := checkLocalOptions(spec.Files()); err != nil {
+	if err := checkLocalOptions(spec); err != nil {
 		return &usageError{err}
 	}
 	a.use(spec)

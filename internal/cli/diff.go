@@ -87,7 +87,8 @@ func (a *app) diffSnapshots(ctx context.Context, r *repo.Repository, f diffFlags
 	if err != nil {
 		return err
 	}
-	return a.print.Report(&output.DiffStats{From: from, To: to, DiffStats: stats})
+	stats.From, stats.To = from, to
+	return a.print.Report(output.DiffStats(&stats))
 }
 
 // change prints one difference.
@@ -158,7 +159,8 @@ func (a *app) diffLive(ctx context.Context, r *repo.Repository, f diffFlags, arg
 	if err != nil {
 		return err
 	}
-	err = a.print.Report(&output.DiffStats{From: id, To: target, Live: true, DiffStats: stats})
+	stats.From, stats.To, stats.Live = id, target, true
+	err = a.print.Report(output.DiffStats(&stats))
 	if err == nil && unread > 0 {
 		err = errors.New("some files could not be read, see above; they are left out")
 	}

@@ -194,16 +194,16 @@ func (a *app) dsmcRun(ctx context.Context, command *dsmc.Command, do func(contex
 // clientDefaults adds the options of the option file that the command line lacks. A DATEFORMAT that names no layout,
 // such as that of the locale, leaves the usual one. REPLACE PROMPT needs a terminal to ask on.
 func (a *app) clientDefaults(command *dsmc.Command) {
-	file := a.spec.Client()
-	if command.Options["subdir"] == "" && file.Subdir {
+	subdir, dateFormat, replace := a.spec.Client()
+	if command.Options["subdir"] == "" && subdir {
 		command.Options["subdir"] = "yes"
 	}
-	if _, err := dsmc.DateLayout(file.DateFormat); err == nil && command.Options["dateformat"] == "" {
-		command.Options["dateformat"] = file.DateFormat
+	if _, err := dsmc.DateLayout(dateFormat); err == nil && command.Options["dateformat"] == "" {
+		command.Options["dateformat"] = dateFormat
 	}
-	asks := strings.HasPrefix(strings.ToLower(file.Replace), "p")
+	asks := strings.HasPrefix(strings.ToLower(replace), "p")
 	if command.Options["replace"] == "" && (!asks || unlock.OpenTerminal(a.Err) != nil) {
-		command.Options["replace"] = file.Replace
+		command.Options["replace"] = replace
 	}
 }
 
@@ -397,7 +397,7 @@ func (a *app) dsmcSchedule(ctx context.Context, _ *dsmc.Command) error {
 		"daily' makes jobs of a dsm.sys, 'tidemark service install' starts it, and 'tidemark status' shows its runs")
 	state, err := m.State(ctx)
 	if err == nil {
-		err = a.print.Print(&output.Service{State: state})
+		err = a.print.Print(output.Service(&state))
 	}
 	if err != nil {
 		return fmt.Errorf("find the state of the service: %w", err)

@@ -180,7 +180,7 @@ func (a *app) requireParent() error {
 
 // reveal shows a new repository and its recovery key.
 func (a *app) reveal(made *output.Created) error {
-	a.print.Show(made.Block())
+	a.print.Show(output.RecoveryBlock(made.RecoveryKey))
 	return a.print.Report(made)
 }
 

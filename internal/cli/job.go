@@ -141,22 +141,23 @@ func onlyJobName(c *cobra.Command, args []string) error {
 
 // jobSettings returns the lines of a job for flags and sources. With all, the keys and logons of the environment are
 // among them, which the service does not have.
-func (a *app) jobSettings(flags *pflag.FlagSet, sources *jobSources, all bool) ([]options.Setting, error) {
+func (a *app) jobSettings(flags *pflag.FlagSet, sources *jobSources, all bool) ([]options.FileLine, error) {
 	given := a.spec.Given()
 	if !all {
 		var keywords []string
 		flags.Visit(func(f *pflag.Flag) { keywords = append(keywords, options.LineKeyword(f.Name)) })
-		given = slices.DeleteFunc(given, func(s options.Setting) bool { return !slices.Contains(keywords, s.Keyword) })
+		given = slices.DeleteFunc(given, func(s options.FileLine) bool { return !slices.Contains(keywords, s.Keyword) })
 	}
 	for i := range given {
 		if given[i].Keyword == options.LineKeyword("repo") {
-			at, err := location.Parse(given[i].Value) // its disk may be away
+			at, err := location.Parse(given[i].Values[0]) // its disk may be away
 			if err != nil {
 				return nil, &usageError{err}
 			}
-			given[i].Value = at.String()
+			given[i].Values = []string{at.String()}
 		}
 	}
+	var domain []string
 	for _, path := range sources.paths {
 		if err := errors.Join(checkLocalSource(path), linkWithSlash(path)); err != nil {
 			return nil, &usageError{err}
@@ -171,7 +172,12 @@ func (a *app) jobSettings(flags *pflag.FlagSet, sources *jobSources, all bool) (
 		if err := linkedSource(absolute); err != nil && !sources.force {
 			return nil, usagef("%w; or accept the link with --force", err)
 		}
-		given = append(given, options.Setting{Keyword: "DOMAIN", Value: absolute, List: true})
+		domain = append(domain, absolute)
+	}
+	if i := slices.IndexFunc(given, func(l options.FileLine) bool { return l.Keyword == "DOMAIN" }); i >= 0 {
+		given[i].Values = append(given[i].Values, domain...)
+	} else if len(domain) > 0 {
+		given = append(given, options.FileLine{Keyword: "DOMAIN", Values: domain})
 	}
 	return given, nil
 }

@@ -59,13 +59,13 @@ excluded paths.`,
 }
 
 // importJobs adds jobs to the option file, and reports what has no meaning.
-func (a *app) importJobs(ctx context.Context, found []*job.Imported, settings []options.Setting) error {
+func (a *app) importJobs(ctx context.Context, found []*job.Imported, settings []options.FileLine) error {
 	e, err := a.jobEditor()
 	if err != nil {
 		return err
 	}
 	f, err := e.Import(found, settings)
-	named := func(s options.Setting) bool { return s.Keyword == "REPOSITORY" }
+	named := func(s options.FileLine) bool { return s.Keyword == "REPOSITORY" }
 	if errors.Is(err, job.ErrIncomplete) && !slices.ContainsFunc(settings, named) {
 		err = fmt.Errorf("%w, or give --repo", err)
 	}

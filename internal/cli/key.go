@@ -166,10 +166,9 @@ the last group of the key, or reads it from standard input. It changes nothing i
 			}
 			// Also if an old key could not be removed: the new one is valid and exists nowhere else.
 			a.place.RememberKeys(ctx, r)
-			made := &output.Recovery{ID: r.ID(), Key: text}
 			a.recordUnconfirmed(r.ID(), text)
-			a.print.Show(made.Block())
-			return errors.Join(err, a.print.Print(made))
+			a.print.Show(output.RecoveryBlock(text))
+			return errors.Join(err, a.print.Print(output.Recovery(r.ID(), text)))
 		})
 	})
 	dryRunFlag(c, &dry)

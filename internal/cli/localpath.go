@@ -104,10 +104,10 @@ func checkLocalFlags(flags *pflag.FlagSet) error {
 }
 
 // checkLocalOptions does the same for options, whether from a flag, the environment or the option file.
-func checkLocalOptions(files []options.File) error {
-	for _, f := range files {
-		if location.IsShare(f.Path) {
-			return notLocal(f.Name)
+func checkLocalOptions(spec *options.Spec) error {
+	for name, path := range spec.Files() {
+		if location.IsShare(path) {
+			return notLocal(name)
 		}
 	}
 	return nil

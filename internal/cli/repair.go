@@ -70,7 +70,7 @@ The next 'tidemark prune' removes replaced index files.`,
 		return a.repairing(ctx, dry, func(r *repo.Repository, opt repo.SessionOptions) error {
 			res, err := repair.Index(ctx, r, opt)
 			if res != nil {
-				err = errors.Join(err, a.print.Print(&output.RepairedIndex{IndexResult: res, DryRun: dry}))
+				err = errors.Join(err, a.print.Print(output.RepairedIndex(res)))
 			}
 			if err != nil {
 				return err
@@ -107,7 +107,7 @@ once no snapshot needs data that only this pack has. The exit code is 1 if data 
 				return err
 			}
 			err = a.printLosses(&res.Losses, "back up what still exists, then run 'tidemark repair snapshots'")
-			return errors.Join(a.print.Print(&output.RepairedPacks{PacksResult: res, DryRun: dry}), err)
+			return errors.Join(a.print.Print(output.RepairedPacks(res)), err)
 		})
 	}, options.GroupPolicy, options.GroupCompression)
 	c.Flags().BoolVarP(&dry, "dry-run", "n", false, "change nothing, only report what would be done")
@@ -134,7 +134,7 @@ that it stores again is not lost.`,
 			for _, loss := range res.Losses.List {
 				err = errors.Join(err, a.print.Print(output.Loss(loss)))
 			}
-			err = errors.Join(err, a.print.Print(&output.RepairedSnapshots{SnapshotsResult: res, DryRun: dry}))
+			err = errors.Join(err, a.print.Print(output.RepairedSnapshots(res)))
 			if err == nil && slices.ContainsFunc(res.Replaced, func(s repair.Replaced) bool { return s.Kept }) {
 				err = errors.New("some snapshots cannot be read at all: remove them with 'tidemark repair snapshots --drop'")
 			}

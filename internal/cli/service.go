@@ -169,5 +169,6 @@ func (a *app) showService(ctx context.Context, m service.Manager, changed bool) 
 	if err != nil {
 		return fmt.Errorf("ask for the state of the service: %w", err)
 	}
-	return a.print.Print(&output.Service{State: state, Changed: changed})
+	state.Changed = changed
+	return a.print.Print(output.Service(&state))
 }

@@ -206,13 +206,12 @@ func (s *setupRun) renew(ctx context.Context, r *repo.Repository, pending unlock
 	}
 	s.recordUnconfirmed(r.ID(), key)
 	s.place.RememberKeys(ctx, r)
-	made := &output.Recovery{ID: r.ID(), Key: key}
 	if keep != nil {
 		err = errors.Join(err, keep.Write(key))
 	}
 	if keep == nil || err != nil {
-		s.print.Show(made.Block())
-		err = errors.Join(err, s.print.Report(made))
+		s.print.Show(output.RecoveryBlock(key))
+		err = errors.Join(err, s.print.Report(output.Recovery(r.ID(), key)))
 	}
 	if err != nil {
 		return err

@@ -190,7 +190,7 @@ func (v switchValue) Set(text string) error {
 // widenSwitches lets each switch of c and the commands below it take yes and no, as options do.
 func widenSwitches(c *cobra.Command) {
 	widen := func(f *pflag.Flag) {
-		if f.Value.Type() == "bool" && !options.Registered(f) {
+		if f.Value.Type() == "bool" && options.GroupOf(f) == "" {
 			f.Value = switchValue{f.Value}
 		}
 	}

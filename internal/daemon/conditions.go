@@ -73,9 +73,9 @@ func (j *live) byHand() bool {
 func onBattery(option string, p machinestate.Power) string {
 	least, _ := job.ParseBattery(option)
 	switch {
-	case !p.OnBattery || least.Allows(p.Charge) || least.Allows(0):
+	case !p.OnBattery || p.Charge >= least || least == 0:
 		return ""
-	case !least.Allows(100):
+	case least > 100:
 		return "the machine runs on battery"
 	}
 	return fmt.Sprintf("the battery is below %d%%", least)

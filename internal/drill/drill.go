@@ -45,11 +45,13 @@ type Options struct {
 
 // Result is how it ended.
 type Result struct {
-	Files      uint64 `json:"files"` // restored and verified
+	Snapshots  int    `json:"snapshots"` // sampled
+	Files      uint64 `json:"files"`     // restored and verified
 	Bytes      uint64 `json:"bytes"`
 	Live       uint64 `json:"files_compared_live"` // also with the live file
 	PassedOver uint64 `json:"files_skipped"`       // no space
 	Failed     uint64 `json:"files_failed"`        // failed or different
+	Seed       uint64 `json:"seed"`                // for `--restore-sample-seed`
 
 	Damaged []format.ID `json:"-"` // packs that could not be read
 }
@@ -69,7 +71,7 @@ type chosen struct {
 // drill could not be made.
 func Run(ctx context.Context, r *repo.Repository, opt Options, l *report.Ledger) (res *Result, err error) {
 	l.Phase(report.Planning)
-	res = &Result{}
+	res = &Result{Snapshots: len(opt.Snapshots), Seed: opt.Seed}
 	sample, err := choose(ctx, r, &opt, false)
 	if err != nil {
 		return res, err

@@ -19,12 +19,12 @@ type Editor struct {
 
 // Add adds a job. In a file without stanzas, the lines that are there become the job Default, so that they do not apply
 // to both.
-func (e *Editor) Add(name string, settings []options.Setting) (*optionfile.File, error) {
+func (e *Editor) Add(name string, settings []options.FileLine) (*optionfile.File, error) {
 	return e.add(name, nil, settings)
 }
 
 // add adds a job with lines, and with settings in effect.
-func (e *Editor) add(name string, lines []string, settings []options.Setting) (*optionfile.File, error) {
+func (e *Editor) add(name string, lines []string, settings []options.FileLine) (*optionfile.File, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (e *Editor) divided() ([]byte, error) {
 }
 
 // Change changes the lines of a job: it removes those of the keywords in unset, and puts settings into effect.
-func (e *Editor) Change(name string, settings []options.Setting, unset []string) (*optionfile.File, error) {
+func (e *Editor) Change(name string, settings []options.FileLine, unset []string) (*optionfile.File, error) {
 	s, err := stanza(e.Path, e.Content, name)
 	if err != nil {
 		return nil, err

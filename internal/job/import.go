@@ -125,14 +125,14 @@ func (i *Imported) take(p part, server string) error {
 
 // Import adds the jobs to the content of the option file. settings apply to each of them. A job without a schedule gets
 // SCHEDULE never.
-func (e *Editor) Import(jobs []*Imported, settings []options.Setting) (*optionfile.File, error) {
+func (e *Editor) Import(jobs []*Imported, settings []options.FileLine) (*optionfile.File, error) {
 	next := *e
 	all := &optionfile.File{Path: e.Path, Content: e.Content, New: e.Content}
-	given := func(s options.Setting) bool { return s.Keyword == scheduleKeyword }
+	given := func(s options.FileLine) bool { return s.Keyword == scheduleKeyword }
 	for _, one := range jobs {
 		lines := settings
 		if !slices.ContainsFunc(settings, given) && !one.lists(scheduleKeyword) {
-			lines = append(slices.Clip(settings), options.Setting{Keyword: scheduleKeyword, Value: "never"})
+			lines = append(slices.Clip(settings), options.FileLine{Keyword: scheduleKeyword, Values: []string{"never"}})
 			one.Notes = append(one.Notes, "it has no schedule and gets SCHEDULE never; 'tidemark job edit "+one.Name+
 				" --schedule' sets one")
 		}

@@ -28,7 +28,7 @@ func TestImportOptions(t *testing.T) {
 	require.Equal(t, []string{"TCPSERVERADDRESS has no meaning here: name the place of the repository with REPOSITORY",
 		"NODENAME has no meaning here"}, found[0].Notes)
 
-	f, err := editor("* mine\n").Import(found, []options.Setting{set("REPOSITORY", "/r")})
+	f, err := editor("* mine\n").Import(found, []options.FileLine{set("REPOSITORY", "/r")})
 	require.NoError(t, err)
 	jobs, err := opens(string(f.New))
 	require.NoError(t, err)
@@ -97,7 +97,7 @@ func TestImportTimeMachine(t *testing.T) {
 		found.Lines[3:])
 	require.Equal(t, []string{"Time Machine backs up to TM at /Volumes/TM; the job uses --repo",
 		"Time Machine backs up to nas at smb://nas/tm; the job uses --repo"}, found.Notes)
-	f, err := editor("").Import([]*Imported{found}, []options.Setting{set("REPOSITORY", "/r")})
+	f, err := editor("").Import([]*Imported{found}, []options.FileLine{set("REPOSITORY", "/r")})
 	require.NoError(t, err)
 	jobs, err := opens(string(f.New))
 	require.NoError(t, err)

@@ -151,15 +151,17 @@ func TestFind(t *testing.T) {
 	require.ErrorContains(t, err, "tidemark job add")
 }
 
-func set(keyword, value string) options.Setting {
-	return options.Setting{Keyword: keyword, Value: value}
+func set(keyword, value string) options.FileLine {
+	return options.FileLine{Keyword: keyword, Values: []string{value}}
 }
 
 // etc is the line DOMAIN /etc.
-func etc() options.Setting { return options.Setting{Keyword: "DOMAIN", Value: "/etc", List: true} }
+func etc() options.FileLine {
+	return options.FileLine{Keyword: "DOMAIN", Values: []string{"/etc"}, List: true}
+}
 
 func TestAddChangeRemoveKeepOtherLines(t *testing.T) {
-	f, err := editor(two).Add("etc", []options.Setting{set("SCHEDULE", "weekly sun 03:00"), etc()})
+	f, err := editor(two).Add("etc", []options.FileLine{set("SCHEDULE", "weekly sun 03:00"), etc()})
 	require.NoError(t, err)
 	require.Equal(t, two+"\nSERVERNAME etc\nSCHEDULE \"weekly sun 03:00\"\nDOMAIN /etc\n", string(f.New))
 	require.Equal(t, two, string(f.Content), "what is there is compared before it is replaced")
@@ -171,7 +173,7 @@ func TestAddChangeRemoveKeepOtherLines(t *testing.T) {
 	_, err = editor(two).Change("home", nil, []string{"domain"})
 	require.ErrorContains(t, err, "it has no sources")
 
-	f, err = editor(two).Change("home", []options.Setting{set("SCHEDULE", "never"), set("KEEPSNAPSHOTS", "all")}, nil)
+	f, err = editor(two).Change("home", []options.FileLine{set("SCHEDULE", "never"), set("KEEPSNAPSHOTS", "all")}, nil)
 	require.NoError(t, err)
 	require.Equal(t, `* for all
 REPOSITORY /mnt/disk/backup
@@ -197,7 +199,7 @@ func TestEditRefuses(t *testing.T) {
 		return func(e *Editor) (*optionfile.File, error) { return e.Change(name, nil, []string{word}) }
 	}
 	schedule := func(e *Editor) (*optionfile.File, error) {
-		return e.Change("nas", []options.Setting{set("SCHEDULE", "x")}, nil)
+		return e.Change("nas", []options.FileLine{set("SCHEDULE", "x")}, nil)
 	}
 	for what, c := range map[string]struct {
 		do   edited
@@ -223,7 +225,7 @@ func TestEditRefuses(t *testing.T) {
 // The lines of a file without stanzas must not apply to a second job too.
 func TestAddDividesFile(t *testing.T) {
 	const one = "* mine\nREPOSITORY /r\nDOMAIN /home\nSCHEDULE hourly\n"
-	f, err := editor(one).Add("etc", []options.Setting{set("SCHEDULE", "never"), set("REPOSITORY", "/q"), etc()})
+	f, err := editor(one).Add("etc", []options.FileLine{set("SCHEDULE", "never"), set("REPOSITORY", "/q"), etc()})
 	require.NoError(t, err)
 	jobs, err := opens(string(f.New))
 	require.NoError(t, err)
@@ -237,7 +239,7 @@ func TestAddDividesFile(t *testing.T) {
 	require.Equal(t, "* mine\nREPOSITORY /r\nDOMAIN /home\n", string(f.New))
 	_, err = editor(one).Change(Default, nil, []string{"domain"})
 	require.ErrorContains(t, err, "it has no sources")
-	f, err = editor(one).Change(Default, []options.Setting{set("SCHEDULE", "never")}, nil)
+	f, err = editor(one).Change(Default, []options.FileLine{set("SCHEDULE", "never")}, nil)
 	require.NoError(t, err)
 	require.Equal(t, "* mine\nREPOSITORY /r\nDOMAIN /home\nSCHEDULE never\n", string(f.New))
 }

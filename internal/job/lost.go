@@ -35,13 +35,13 @@ func (l *Lost) OptionFile(path, text string) (*optionfile.File, error) {
 		}
 		return l.Repository
 	}, func(keyword, value string) bool { return slices.Contains(keys, keyword) && l.gone(value) })
-	var settings []options.Setting
+	var settings []options.FileLine
 	if l.Logon != "" {
-		settings = append(settings, options.Setting{Keyword: "SMBPASSWORDFILE", Value: l.Logon})
+		settings = append(settings, options.FileLine{Keyword: "SMBPASSWORDFILE", Values: []string{l.Logon}})
 	}
 	isPlace := func(line string) bool { return strings.HasPrefix(strings.TrimSpace(line), "REPOSITORY ") }
 	if !slices.ContainsFunc(strings.Split(content, "\n"), isPlace) { // it was given in another way
-		settings = append(settings, options.Setting{Keyword: "REPOSITORY", Value: l.Repository})
+		settings = append(settings, options.FileLine{Keyword: "REPOSITORY", Values: []string{l.Repository}})
 		stanzas = append(stanzas, "")
 	}
 	f := &optionfile.File{New: []byte(content)}
@@ -115,9 +115,9 @@ func (l *Lost) Missing(content []byte, jobs []*Job, invalid []Invalid) (all []st
 				say("%s: the source %s", j.Stanza(), human.Printable(source))
 			}
 		}
-		for _, file := range j.Spec.Files() {
-			if !slices.Contains([]string{"cache-dir", "metrics-file", "option-file"}, file.Name) && l.gone(file.Path) {
-				say("%s: the file %s of %s", j.Stanza(), human.Printable(file.Path), options.LineKeyword(file.Name))
+		for name, path := range j.Spec.Files() {
+			if !slices.Contains([]string{"cache-dir", "metrics-file", "option-file"}, name) && l.gone(path) {
+				say("%s: the file %s of %s", j.Stanza(), human.Printable(path), options.LineKeyword(name))
 			}
 		}
 		hooks := j.Spec.Job().Hooks

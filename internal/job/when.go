@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,16 +19,12 @@ func Jitter(machine, job string, most time.Duration) time.Duration {
 	return time.Duration(binary.BigEndian.Uint64(sum[:]) % uint64(most))
 }
 
-// Battery is the least charge, in percent, at which a job runs on battery. 0: at any; above 100: at none.
-type Battery int
-
-const batteryPause Battery = 101
-
-// ParseBattery reads pause, run, or a charge such as 50%.
-func ParseBattery(text string) (Battery, error) {
+// ParseBattery reads pause, run, or a charge such as 50%: the least charge, in percent, at which a job runs on battery.
+// 0: at any; above 100: at none.
+func ParseBattery(text string) (least int, err error) {
 	switch strings.ToLower(text) {
 	case "pause":
-		return batteryPause, nil
+		return 101, nil
 	case "run":
 		return 0, nil
 	}
@@ -36,39 +33,32 @@ func ParseBattery(text string) (Battery, error) {
 	if !percent || err != nil || n > 100 {
 		return 0, fmt.Errorf("invalid value of on-battery %q: write pause, run, or a charge such as 50%%", text)
 	}
-	return Battery(n), nil
+	return int(n), nil
 }
-
-// Allows reports whether a job runs on battery with a charge in percent.
-func (b Battery) Allows(percent int) bool { return percent >= int(b) }
 
 const (
 	minutesOfWeek = 7 * minutesOfDay
 	quietExamples = `write hours, days, or both, such as 09:00-17:30, "mon-fri 09:00-17:30" or sat,sun`
 )
 
-// Quiet is the hours in which no job runs. The zero value has none.
-type Quiet struct {
-	week []bool // by minute, from Sunday 00:00
-}
+// Quiet is the hours in which no job runs, by the minutes of a week from Sunday 00:00. The zero value has none.
+type Quiet []bool
 
 // ParseQuiet reads quiet hours; each text has days, hours or both.
 func ParseQuiet(texts []string) (Quiet, error) {
 	if len(texts) == 0 {
-		return Quiet{}, nil
+		return nil, nil
 	}
-	q := Quiet{make([]bool, minutesOfWeek)}
+	q := make(Quiet, minutesOfWeek)
 	for _, text := range texts {
 		if err := q.add(text); err != nil {
-			return Quiet{}, fmt.Errorf("invalid quiet hours %q: %w", text, err)
+			return nil, fmt.Errorf("invalid quiet hours %q: %w", text, err)
 		}
 	}
-	for _, quiet := range q.week {
-		if !quiet {
-			return q, nil
-		}
+	if slices.Contains(q, false) {
+		return q, nil
 	}
-	return Quiet{}, fmt.Errorf("invalid quiet hours %q: they leave no time for a run", strings.Join(texts, ", "))
+	return nil, fmt.Errorf("invalid quiet hours %q: they leave no time for a run", strings.Join(texts, ", "))
 }
 
 // add adds the hours of a text.
@@ -110,7 +100,7 @@ func (q Quiet) add(text string) error {
 		}
 		for day := from; ; day = (day + 1) % 7 {
 			for minute := begin; minute < end; minute++ {
-				q.week[(int(day)*minutesOfDay+minute)%minutesOfWeek] = true
+				q[(int(day)*minutesOfDay+minute)%minutesOfWeek] = true
 			}
 			if day == to {
 				break
@@ -135,5 +125,5 @@ func (q Quiet) Until(t time.Time) time.Time {
 }
 
 func (q Quiet) at(t time.Time) bool {
-	return len(q.week) > 0 && q.week[int(t.Weekday())*minutesOfDay+t.Hour()*60+t.Minute()]
+	return len(q) > 0 && q[int(t.Weekday())*minutesOfDay+t.Hour()*60+t.Minute()]
 }

@@ -80,8 +80,8 @@ func TestParseBattery(t *testing.T) {
 		101}, "100%": {99, 100}} {
 		b, err := ParseBattery(text)
 		require.NoError(t, err)
-		require.False(t, b.Allows(charges[0]), text)
-		require.True(t, b.Allows(charges[1]), text)
+		require.Greater(t, b, charges[0], text)
+		require.LessOrEqual(t, b, charges[1], text)
 	}
 	for _, text := range []string{"", "50", "101%", "-1%", "stop"} {
 		_, err := ParseBattery(text)

@@ -114,7 +114,8 @@ func TestSystemFileBesideTheUsersFile(t *testing.T) {
 	require.Equal(t, []string{"/home"}, spec.Domain())
 	_, origin := row(t, spec, "readers")
 	require.Equal(t, "/etc/adsm/dsm.sys:4", origin)
-	require.Zero(t, spec.Client())
+	subdir, dateFormat, replace := spec.Client()
+	require.Equal(t, []any{false, "", ""}, []any{subdir, dateFormat, replace})
 
 	m.files["/etc/adsm/dsm.opt"] += "NODENAME x\nTIMEFORMAT 3\nDATEFORMAT 3\nSUBDIR YES\nREPL NO\n"
 	m.files["/etc/adsm/dsm.sys"] += " TCPPORT 1\n"
@@ -124,7 +125,8 @@ func TestSystemFileBesideTheUsersFile(t *testing.T) {
 		Text: "TCPPORT has no meaning here and is ignored: name the place of the repository with REPOSITORY"},
 		{Origin: "/etc/adsm/dsm.opt", Once: true,
 			Text: "2 options have no meaning here and are ignored: NODENAME (line 4), TIMEFORMAT (line 5)"}}, warnings)
-	require.Equal(t, Client{Subdir: true, DateFormat: "3", Replace: "NO"}, m.spec(t).Client())
+	subdir, dateFormat, replace = m.spec(t).Client()
+	require.Equal(t, []any{true, "3", "NO"}, []any{subdir, dateFormat, replace})
 
 	m.args = append(m.args, "--server-name", "one")
 	require.Equal(t, 9, m.spec(t).Parallel(1, Media{}).Workers.Readers, "the flag names the stanza of dsm.sys")

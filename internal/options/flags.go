@@ -30,12 +30,6 @@ func Register(flags *pflag.FlagSet, groups ...Group) (added []Option) {
 	return added
 }
 
-// Registered reports whether Register added f.
-func Registered(f *pflag.Flag) bool {
-	_, ok := f.Value.(*flagValue)
-	return ok
-}
-
 // GroupOf returns the group of the option of a flag, "" if it is none.
 func GroupOf(f *pflag.Flag) Group {
 	if v, ok := f.Value.(*flagValue); ok {

@@ -8,17 +8,10 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/options/dsm"
 )
 
-// Setting is one line of an option file.
-type Setting struct {
-	Keyword string
-	Value   string // without quotes
-	List    bool   // several lines with the keyword add up
-}
-
 // Given returns what the command line sets, and the keys and logons of the environment, as lines of an option file.
 // Paths are absolute. Output options and those that no file may set are left out.
-func (s *Spec) Given() []Setting {
-	var all []Setting
+func (s *Spec) Given() []FileLine {
+	var all []FileLine
 	for i := range s.table {
 		o := &s.table[i]
 		words := o.Keywords()
@@ -29,6 +22,7 @@ func (s *Spec) Given() []Setting {
 		if o.Group == GroupKeys || o.Group == GroupShare {
 			lowest = fromEnv
 		}
+		line := FileLine{Keyword: strings.ToUpper(words[0]), List: o.Kind == List}
 		for _, one := range s.settings[o.Name] {
 			if one.level < lowest {
 				continue
@@ -39,17 +33,25 @@ func (s *Spec) Given() []Setting {
 					text = path
 				}
 			}
-			all = append(all, Setting{strings.ToUpper(words[0]), text, o.multiple()})
+			line.Values = append(line.Values, text)
+			if o.Kind != Domain {
+				all = append(all, line)
+				line.Values = nil
+			}
+		}
+		if len(line.Values) > 0 {
+			all = append(all, line)
 		}
 	}
 	return all
 }
 
-// FileLine is a line of an option file that is in effect.
+// FileLine is a line of an option file that is in effect, or that is to be.
 type FileLine struct {
-	Number  int    // of the line, from 1
-	Keyword string // in upper case, the first of its synonyms
-	Values  []string
+	Number  int      // of the line, from 1; 0: it is not there yet
+	Keyword string   // in upper case, the first of its synonyms
+	Values  []string // without quotes
+	List    bool     // several new lines with the keyword add up
 }
 
 // ParseFile returns the lines of an option file that are in effect, in their order. server names the stanza; "": as for
@@ -75,7 +77,7 @@ func ParseFile(path string, content []byte, server string) ([]FileLine, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, FileLine{l.Number, keyword, values})
+		all = append(all, FileLine{Number: l.Number, Keyword: keyword, Values: values})
 	}
 	return all, nil
 }

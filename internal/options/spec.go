@@ -2,6 +2,7 @@ package options
 
 import (
 	"fmt"
+	"iter"
 	"strings"
 	"time"
 
@@ -22,18 +23,10 @@ type Spec struct {
 	domainOrigin string
 }
 
-// Client are options of IBM's client that concern only 'tidemark dsmc'.
-type Client struct {
-	Subdir     bool   // SUBDIR is set to yes, for restores and queries as well
-	DateFormat string // the number of DATEFORMAT; "" without one
-	Replace    string // what a restore does with existing files: REPLACE; "" without it
-}
-
-// Client returns the options that concern only 'tidemark dsmc'.
-func (s *Spec) Client() Client {
-	subdir := s.get("subdir")
-	return Client{Subdir: subdir.level > fromDefault && s.bool("subdir"), DateFormat: s.client["DATEFORMAT"],
-		Replace: s.client["REPLACE"]}
+// Client returns the options that concern only 'tidemark dsmc': whether SUBDIR is set to yes, for restores and queries
+// as well, the number of DATEFORMAT, and what a restore does with existing files: REPLACE. The last two are "" if unset.
+func (s *Spec) Client() (subdir bool, dateFormat, replace string) {
+	return s.get("subdir").level > fromDefault && s.bool("subdir"), s.client["DATEFORMAT"], s.client["REPLACE"]
 }
 
 // Repository is the location of the repository.
@@ -62,24 +55,21 @@ type Keys struct {
 	KeyFile         string
 }
 
-// File is an option that names a file or a folder of this machine.
-type File struct{ Name, Path string }
-
 // Logs returns the files to which warnings and failures, and messages and full reports of backups and restores, are
 // appended; "": none.
 func (s *Spec) Logs() (errors, sessions string) {
 	return s.string("error-log"), s.string("session-log")
 }
 
-// Files returns those that are set.
-func (s *Spec) Files() []File {
-	var all []File
-	for _, o := range s.table {
-		if o.Kind == Path && !o.location() && s.string(o.Name) != "" {
-			all = append(all, File{o.Name, s.string(o.Name)})
+// Files yields the options that name a file or a folder of this machine and are set, and their values.
+func (s *Spec) Files() iter.Seq2[string, string] {
+	return func(yield func(name, path string) bool) {
+		for _, o := range s.table {
+			if path := s.string(o.Name); o.Kind == Path && !o.location() && path != "" && !yield(o.Name, path) {
+				return
+			}
 		}
 	}
-	return all
 }
 
 // Secret is text that is hidden when it is printed; convert it to string to use it.
@@ -179,16 +169,12 @@ func (s *Spec) Parallel(cpu int, media Media) Parallel {
 	return Parallel{w, named, dial, s.int("memory")}
 }
 
-// Transfer configures the transfer to the target.
-type Transfer struct {
-	CommitBytes int64 // stored between two commits of the index
-	WindowBytes int64 // send and receive buffers of a TCP connection; 0: the operating system's
-	BufferBytes int64 // most bytes of one write to it
-}
+// CommitBytes returns how much is stored between two commits of the index.
+func (s *Spec) CommitBytes() int64 { return s.int("txn-byte-limit") }
 
-// Transfer returns the transfer settings.
-func (s *Spec) Transfer() Transfer {
-	return Transfer{s.int("txn-byte-limit"), s.int("tcp-window-size"), s.int("tcp-buffer-size")}
+// TCP returns the send and receive buffers of a TCP connection, 0: the operating system's; and most bytes of one write.
+func (s *Spec) TCP() (window, buffer int64) {
+	return s.int("tcp-window-size"), s.int("tcp-buffer-size")
 }
 
 // Compression configures the compression level.

@@ -164,12 +164,12 @@ func (p *Place) shareOptions(t smb.Target) smb.Options {
 
 // tcp returns the settings of the TCP connections to a server.
 func (p *Place) tcp(host string) smb.TCP {
-	transfer := p.spec.Transfer()
+	window, buffer := p.spec.TCP()
 	var once sync.Once
-	return smb.TCP{Window: int(transfer.WindowBytes), Write: int(transfer.BufferBytes), Reduced: func(granted int) {
+	return smb.TCP{Window: int(window), Write: int(buffer), Reduced: func(granted int) {
 		once.Do(func() {
 			p.cfg.Note(fmt.Sprintf("tcp-window-size %s: the system grants the connection to %s %s; raise its limit "+
-				"(Linux: net.core.wmem_max and rmem_max) or lower the option", options.FormatSize(transfer.WindowBytes), host,
+				"(Linux: net.core.wmem_max and rmem_max) or lower the option", options.FormatSize(window), host,
 				options.FormatSize(int64(granted))))
 		})
 	}}

@@ -21,6 +21,7 @@ import (
 
 // IndexResult is what a repair of the index found and did.
 type IndexResult struct {
+	DryRun   bool        `json:"dry_run,omitempty"`
 	Packs    uint64      `json:"packs"`               // examined
 	Segments uint64      `json:"index_files"`         // in use
 	Damaged  uint64      `json:"index_files_damaged"` // unreadable of these
@@ -125,7 +126,7 @@ func indexFiles(ctx context.Context, r *repo.Repository) (map[format.ID]bool, er
 // survey reads the whole index and the table of each pack. put, if not nil, receives each pack that the index must name
 // again, and nil at the end.
 func (x *indexer) survey(ctx context.Context, put func(context.Context, *index.Pack) error) error {
-	x.res = IndexResult{}
+	x.res = IndexResult{DryRun: x.opt.DryRun}
 	x.named, x.bad, x.marked, x.fresh = make(map[format.ID]naming), nil, nil, nil
 	all, err := marks.All(ctx, x.r.Store(), x.r.Keys())
 	if err != nil {

@@ -29,15 +29,17 @@ type Salvaged struct {
 
 // PacksResult is what a repair of packs found and did.
 type PacksResult struct {
-	Packs  []Salvaged `json:"salvaged"` // list of *salvaged*
-	Losses Losses     `json:"-"`        // what cannot be had any more
+	DryRun bool       `json:"dry_run,omitempty"`
+	Packs  []Salvaged `json:"salvaged"`     // list of *salvaged*
+	Lost   uint64     `json:"objects_lost"` // files and folders that lost data
+	Losses Losses     `json:"-"`            // what cannot be had any more
 }
 
 // Packs reads the packs again that marks name as missing or damaged, and stores what can be read of them in other
 // packs. prefixes choose some of them by the beginnings of their names; none: all. Then it follows all snapshots and
 // records what they have lost.
 func Packs(ctx context.Context, r *repo.Repository, prefixes []string, opt repo.SessionOptions) (*PacksResult, error) {
-	res := &PacksResult{}
+	res := &PacksResult{DryRun: opt.DryRun}
 	err := r.WithSession(ctx, opt, func(ctx context.Context, s *repo.Session) error {
 		chosen, err := choose(ctx, r, prefixes)
 		if err != nil {

@@ -26,15 +26,17 @@ type Replaced struct {
 
 // SnapshotsResult is what a repair of snapshots found and did.
 type SnapshotsResult struct {
-	Snapshots uint64     `json:"snapshots"` // examined
-	Replaced  []Replaced `json:"replaced"`  // list of *replaced*
+	DryRun    bool       `json:"dry_run,omitempty"`
+	Snapshots uint64     `json:"snapshots"`    // examined
+	Replaced  []Replaced `json:"replaced"`     // list of *replaced*
+	Lost      uint64     `json:"objects_lost"` // files and folders that lost data
 	Losses    Losses     `json:"-"`
 }
 
 // Snapshots follows all snapshots and replaces those that have lost something. In the replacement the lost files are
 // marked as not readable. An original is removed only after the new snapshot was saved and read back.
 func Snapshots(ctx context.Context, r *repo.Repository, opt SnapshotOptions) (*SnapshotsResult, error) {
-	res := &SnapshotsResult{}
+	res := &SnapshotsResult{DryRun: opt.DryRun}
 	err := r.WithSession(ctx, opt.SessionOptions, func(ctx context.Context, s *repo.Session) error {
 		listed, err := r.Snapshots(repo.FromTarget(ctx))
 		if err != nil {

@@ -10,17 +10,6 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
-// TierTimes is time by tier.
-type TierTimes [iopolicy.Tiers]time.Duration
-
-// Sum is the time of all tiers.
-func (t TierTimes) Sum() (sum time.Duration) {
-	for _, d := range t {
-		sum += d
-	}
-	return sum
-}
-
 // stateText names the state of a gate for people.
 func stateText(s iopolicy.State) string {
 	return [...]string{"full speed", "in a window", "waiting"}[s]
@@ -57,14 +46,14 @@ type Gate struct {
 	State  iopolicy.State
 	// operations that were seen to reach the device: inside windows, where each takes a slot, all of them
 	Charged         uint64
-	Asleep          TierTimes              // by tier of the sleeper, summed over sleepers: may exceed the time on the wall
-	Held            time.Duration          // time on the wall in which the job slept and had no I/O on the device
-	Engaged         time.Duration          // time on the wall in which a window was open
-	Windows         [iopolicy.Tiers]uint64 // opened, by the tier of the process that opened them
-	iopolicy.Impact                        // what the job costs others while a window is open
-	Blamed          []Process              // known processes that opened them, by bytes
-	Current         []Process              // of these, the ones that used the device in the last seconds
-	Notes           []string               // what the user should know about how the device is watched, each a sentence
+	Asleep          [iopolicy.Tiers]time.Duration // by tier, summed over sleepers: may exceed the time on the wall
+	Held            time.Duration                 // time on the wall in which the job slept and had no I/O on the device
+	Engaged         time.Duration                 // time on the wall in which a window was open
+	Windows         [iopolicy.Tiers]uint64        // opened, by the tier of the process that opened them
+	iopolicy.Impact                               // what the job costs others while a window is open
+	Blamed          []Process                     // known processes that opened them, by bytes
+	Current         []Process                     // of these, the ones that used the device in the last seconds
+	Notes           []string                      // what the user should know about how the device is watched, each a sentence
 }
 
 // Slowed returns the part of their speed that others lost at most, while they used the device.
@@ -77,7 +66,7 @@ func (g *Gate) Slowed() float64 {
 
 // Yielded reports whether a worker slept at the gate. An open window is not enough: the job may have had no I/O
 // meanwhile.
-func (g *Gate) Yielded() bool { return g.Held > 0 || g.Asleep.Sum() > 0 }
+func (g *Gate) Yielded() bool { return g.Held > 0 || g.Asleep != [iopolicy.Tiers]time.Duration{} }
 
 // Title is the device with its medium: "sda (ssd)".
 func (g *Gate) Title() string { return human.Device(g.Device, g.Medium) }

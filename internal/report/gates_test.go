@@ -14,7 +14,7 @@ import (
 func TestGatesCountFromTheBeginningOfTheJob(t *testing.T) {
 	now := time.Unix(0, 0)
 	l := New(func() time.Time { return now })
-	gate := Gate{Device: "sda", Held: 2 * time.Second, Engaged: 3 * time.Second, Asleep: TierTimes{3: 2 * time.Second},
+	gate := Gate{Device: "sda", Held: 2 * time.Second, Engaged: 3 * time.Second, Asleep: [iopolicy.Tiers]time.Duration{3: 2 * time.Second},
 		Charged: 7}
 	l.Gates(SinceNow(func() []Gate { return []Gate{gate} }))
 	now = now.Add(time.Second)
@@ -132,7 +132,7 @@ func TestWithout(t *testing.T) {
 }
 
 func TestYielded(t *testing.T) {
-	for _, g := range []Gate{{Held: 1}, {Asleep: TierTimes{3: 1}}} {
+	for _, g := range []Gate{{Held: 1}, {Asleep: [iopolicy.Tiers]time.Duration{3: 1}}} {
 		require.True(t, g.Yielded())
 	}
 	require.False(t, (&Gate{Engaged: 1, Windows: [iopolicy.Tiers]uint64{1}}).Yielded(), "no operation slept")
@@ -163,19 +163,19 @@ func TestTextsOfAGate(t *testing.T) {
 
 func TestGatesSince(t *testing.T) {
 	earlier := []Gate{{
-		Device: "sda", Charged: 5, Held: 1, Engaged: 2, Asleep: TierTimes{1, 2, 3, 4},
+		Device: "sda", Charged: 5, Held: 1, Engaged: 2, Asleep: [iopolicy.Tiers]time.Duration{1, 2, 3, 4},
 		Windows: [iopolicy.Tiers]uint64{1, 1, 1, 1},
 	}}
 	now := []Gate{
 		{Device: "sdb", Charged: 7, Held: 3},
 		{
-			Device: "sda", Charged: 9, Held: 4, Engaged: 8, Asleep: TierTimes{2, 4, 6, 8},
+			Device: "sda", Charged: 9, Held: 4, Engaged: 8, Asleep: [iopolicy.Tiers]time.Duration{2, 4, 6, 8},
 			Windows: [iopolicy.Tiers]uint64{1, 2, 3, 4},
 			State:   iopolicy.Waiting,
 		},
 	}
 	require.Equal(t, []Gate{now[0], {
-		Device: "sda", Charged: 4, Held: 3, Engaged: 6, Asleep: TierTimes{1, 2, 3, 4},
+		Device: "sda", Charged: 4, Held: 3, Engaged: 6, Asleep: [iopolicy.Tiers]time.Duration{1, 2, 3, 4},
 		Windows: [iopolicy.Tiers]uint64{0, 1, 2, 3},
 		State:   iopolicy.Waiting,
 	}}, GatesSince(now, earlier))

@@ -14,11 +14,9 @@ import (
 const domain = "DOMAIN"
 
 // Settings returns the lines of the option file for answers; given is what the command line sets.
-func Settings(repository, policy string, sources []string, given []options.Setting) []options.Setting {
-	all := []options.Setting{{Keyword: "REPOSITORY", Value: repository}, {Keyword: "POLICY", Value: policy}}
-	for _, source := range sources {
-		all = append(all, options.Setting{Keyword: domain, Value: source, List: true})
-	}
+func Settings(repository, policy string, sources []string, given []options.FileLine) []options.FileLine {
+	all := []options.FileLine{{Keyword: "REPOSITORY", Values: []string{repository}},
+		{Keyword: "POLICY", Values: []string{policy}}, {Keyword: domain, Values: sources}}
 	for _, s := range given {
 		if s.Keyword != "REPOSITORY" && s.Keyword != "POLICY" && s.Keyword != domain {
 			all = append(all, s)

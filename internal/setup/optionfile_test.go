@@ -9,12 +9,13 @@ import (
 )
 
 func TestSettings(t *testing.T) {
-	require.Equal(t, []options.Setting{
-		{Keyword: "REPOSITORY", Value: "/mnt/disk/r"}, {Keyword: "POLICY", Value: "utility"},
-		{Keyword: "DOMAIN", Value: "/home/ann", List: true}, {Keyword: "DOMAIN", Value: "/my dir", List: true},
-		{Keyword: "EXCLUDEPATTERN", Value: "*.o", List: true},
+	require.Equal(t, []options.FileLine{
+		{Keyword: "REPOSITORY", Values: []string{"/mnt/disk/r"}}, {Keyword: "POLICY", Values: []string{"utility"}},
+		{Keyword: "DOMAIN", Values: []string{"/home/ann", "/my dir"}},
+		{Keyword: "EXCLUDEPATTERN", Values: []string{"*.o"}, List: true},
 	}, Settings("/mnt/disk/r", "utility", []string{"/home/ann", "/my dir"},
-		[]options.Setting{{Keyword: "REPOSITORY", Value: "ignored"}, {Keyword: "EXCLUDEPATTERN", Value: "*.o", List: true}}))
+		[]options.FileLine{{Keyword: "REPOSITORY", Values: []string{"ignored"}},
+			{Keyword: "EXCLUDEPATTERN", Values: []string{"*.o"}, List: true}}))
 }
 
 func TestSourcesOfOptionFile(t *testing.T) {

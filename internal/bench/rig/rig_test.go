@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
+	"github.com/tidemark-backup/tidemark/pkg/iopolicy"
 )
 
 func TestParseIO(t *testing.T) {
@@ -42,7 +43,7 @@ func TestEventsOfGates(t *testing.T) {
 			Gates: []report.Gate{
 				{Device: "vda", Charged: 3},
 				{Device: "sda", Charged: charged, Engaged: time.Duration(s) * time.Second,
-					Asleep: report.TierTimes{3: time.Duration(2*s) * time.Second}},
+					Asleep: [iopolicy.Tiers]time.Duration{3: time.Duration(2*s) * time.Second}},
 			},
 		}
 	}

@@ -200,24 +200,16 @@ func provenEvents(p *proofs.Summary) []any {
 	return []any{event.Of("last_verified", p)}
 }
 
-// Drilled is the end of a restore drill.
-type Drilled struct {
-	Snapshots int `json:"snapshots"` // sampled
-	*drill.Result
-	Seed uint64 `json:"seed"` // for `--restore-sample-seed`
+// Drilled is the end of a restore drill, in a sentence.
+func Drilled(d *drill.Result) Record {
+	return one("drill", d, func(w *show.Page) {
+		w.Linef("restore sample: %s (%s) of %s restored and compared with their "+
+			"hashes; %s of them also compared with the unchanged file on this machine: %s (seed %d)",
+			human.Plural(d.Files, "file"), human.Size(d.Bytes), human.Plural(uint64(d.Snapshots), "snapshot"),
+			human.Count(d.Live), drillVerdict(d.Failed), d.Seed)
+		if d.PassedOver > 0 {
+			fmt.Fprintf(w, "skipped for lack of space: %s; set TMPDIR to another folder\n",
+				human.Plural(d.PassedOver, "file"))
+		}
+	})
 }
-
-// Text writes a sentence.
-func (d *Drilled) Text(w *show.Page) {
-	w.Linef("restore sample: %s (%s) of %s restored and compared with their "+
-		"hashes; %s of them also compared with the unchanged file on this machine: %s (seed %d)",
-		human.Plural(d.Files, "file"), human.Size(d.Bytes), human.Plural(uint64(d.Snapshots), "snapshot"),
-		human.Count(d.Live), drillVerdict(d.Failed), d.Seed)
-	if d.PassedOver > 0 {
-		fmt.Fprintf(w, "skipped for lack of space: %s; set TMPDIR to another folder\n",
-			human.Plural(d.PassedOver, "file"))
-	}
-}
-
-// Events returns the record.
-func (d *Drilled) Events() []any { return []any{event.Of("drill", d)} }

@@ -17,6 +17,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/buildinfo"
 	"github.com/tidemark-backup/tidemark/internal/check"
+	"github.com/tidemark-backup/tidemark/internal/drill"
 	"github.com/tidemark-backup/tidemark/internal/manual"
 	"github.com/tidemark-backup/tidemark/internal/options"
 	"github.com/tidemark-backup/tidemark/internal/options/optionfile"
@@ -25,6 +26,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/rewrite"
+	"github.com/tidemark-backup/tidemark/internal/service"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
@@ -79,7 +81,7 @@ func TestEveryFieldIsDocumentedAndNoOther(t *testing.T) {
 		"summary of a check":               Check{},
 		"summary of a prune":               Pruned{},
 		"copied":                           CopiedSnapshot{},
-		"drill":                            Drilled{},
+		"drill":                            drill.Result{},
 		"last_verified":                    proofs.Summary{},
 		"summary of a copy":                Copied{},
 		"lost":                             repair.Loss{},
@@ -87,10 +89,10 @@ func TestEveryFieldIsDocumentedAndNoOther(t *testing.T) {
 		"changed":                          ChangedSnapshot{},
 		"excluded":                         rewrite.Excluded{},
 		"summary of a tag or rewrite":      Rewritten{},
-		"summary of a repair of the index": RepairedIndex{},
-		"summary of a repair of packs":     RepairedPacks{},
+		"summary of a repair of the index": repair.IndexResult{},
+		"summary of a repair of packs":     repair.PacksResult{},
 		"salvaged":                         repair.Salvaged{},
-		"summary of a repair of snapshots": RepairedSnapshots{},
+		"summary of a repair of snapshots": repair.SnapshotsResult{},
 		"replaced":                         repair.Replaced{},
 		"Figures":                          event.Figures{},
 		"objects of the figures":           report.ObjectsOf[uint64]{},
@@ -105,7 +107,7 @@ func TestEveryFieldIsDocumentedAndNoOther(t *testing.T) {
 		"session":                          Session{},
 		"option_file":                      optionfile.File{},
 		"setup":                            Setup{},
-		"statistics":                       DiffStats{},
+		"statistics":                       browse.DiffStats{},
 		"stats":                            event.Statistics{},
 		"Costs of runs":                    event.RunCost{},
 		"analysis":                         event.Analysis{},
@@ -129,7 +131,7 @@ func TestEveryFieldIsDocumentedAndNoOther(t *testing.T) {
 		"notification":                     event.Notification{},
 		"notify_test":                      event.NotifyTest{},
 		"job_definition":                   event.JobDefinition{},
-		"service":                          Service{},
+		"service":                          service.State{},
 		"policies":                         report.PolicySpan{},
 		"workers":                          report.PoolSizes{},
 		"sources":                          event.Source{},
@@ -186,10 +188,7 @@ func TestSummaries(t *testing.T) {
 	require.Contains(t, encode(t, (&Restore{Ledger: l}).Events()[0]), `"remark_count":1`)
 	l = report.NewJob(report.Check, time.Now)
 	require.Contains(t, encode(t, (&Check{Ledger: l, Result: &check.Result{}}).Events()[0]), `"broken_packs":[]`)
-	index := &RepairedIndex{IndexResult: &repair.IndexResult{}}
-	require.Contains(t, encode(t, index.Events()[0]), `"damaged_packs":[],"missing_packs":[]`)
-	packs := &RepairedPacks{PacksResult: &repair.PacksResult{}}
-	require.Contains(t, encode(t, packs.Events()[0]), `"salvaged":[],"objects_lost":0`)
-	snapshots := &RepairedSnapshots{SnapshotsResult: &repair.SnapshotsResult{}}
-	require.Contains(t, encode(t, snapshots.Events()[0]), `"replaced":[],"objects_lost":0`)
+	require.Contains(t, encode(t, RepairedIndex(&repair.IndexResult{}).Events()[0]), `"damaged_packs":[],"missing_packs":[]`)
+	require.Contains(t, encode(t, RepairedPacks(&repair.PacksResult{}).Events()[0]), `"salvaged":[],"objects_lost":0`)
+	require.Contains(t, encode(t, RepairedSnapshots(&repair.SnapshotsResult{}).Events()[0]), `"replaced":[],"objects_lost":0`)
 }

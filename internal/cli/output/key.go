@@ -70,10 +70,8 @@ func (c *Created) Events() []any {
 	return []any{event.Of("initialized", &shown)}
 }
 
-// Block sets the recovery key off from everything around it.
-func (c *Created) Block() string { return recoveryBlock(c.RecoveryKey) }
-
-func recoveryBlock(key string) string {
+// RecoveryBlock sets a recovery key off from everything around it.
+func RecoveryBlock(key string) string {
 	rule := strings.Repeat("=", 72)
 	return fmt.Sprintf(`
 %s
@@ -89,22 +87,16 @@ func recoveryBlock(key string) string {
 `, rule, key, rule)
 }
 
-// Recovery is a recovery key that took the place of earlier ones.
-type Recovery struct {
-	ID  string `json:"repository_id"`
-	Key string `json:"recovery_key"`
+// Recovery is a recovery key of the repository with this ID that took the place of earlier ones.
+func Recovery(id, key string) Record {
+	fields := struct {
+		ID  string `json:"repository_id"`
+		Key string `json:"recovery_key"`
+	}{id, key}
+	return one("recovery_key", &fields, func(w *show.Page) {
+		fmt.Fprintln(w, "new recovery key created; earlier recovery keys no longer open the repository")
+	})
 }
-
-// Text reports the change.
-func (r *Recovery) Text(w *show.Page) {
-	fmt.Fprintln(w, "new recovery key created; earlier recovery keys no longer open the repository")
-}
-
-// Events returns a record with the key.
-func (r *Recovery) Events() []any { return []any{event.Of("recovery_key", r)} }
-
-// Block sets the key off.
-func (r *Recovery) Block() string { return recoveryBlock(r.Key) }
 
 // Confirmed is a recovery key whose owner proved to have it, of the repository with this ID.
 func Confirmed(id string) Record {

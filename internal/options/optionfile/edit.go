@@ -29,7 +29,7 @@ type File struct {
 
 // Edit returns the file with settings in effect. Lines that say something else are replaced where they are; all others
 // stay, comments included. New lines are added at the end of the part that is in effect for server.
-func Edit(path string, content []byte, server string, settings []options.Setting) (*File, error) {
+func Edit(path string, content []byte, server string, settings []options.FileLine) (*File, error) {
 	lines, err := options.ParseFile(path, content, server)
 	if err != nil {
 		return nil, fmt.Errorf("read the option file: %w", err)
@@ -46,7 +46,7 @@ func Edit(path string, content []byte, server string, settings []options.Setting
 
 // EditStanza returns the file without the lines of a stanza whose keywords are in unset, and with settings in it. The
 // lines of others, and those before the first stanza, stay.
-func EditStanza(path string, content []byte, stanza options.Stanza, settings []options.Setting,
+func EditStanza(path string, content []byte, stanza options.Stanza, settings []options.FileLine,
 	unset []string) (*File, error) {
 	lines, err := options.ParseFile(path, content, stanza.Name)
 	if err != nil {
@@ -93,9 +93,9 @@ func newEditor(content []byte) *editor {
 }
 
 // file returns the file with settings.
-func (e *editor) file(path string, content []byte, settings []options.Setting) (*File, error) {
-	for _, group := range grouped(settings) {
-		if err := e.apply(group); err != nil {
+func (e *editor) file(path string, content []byte, settings []options.FileLine) (*File, error) {
+	for _, s := range settings {
+		if err := e.apply(s); err != nil {
 			return nil, err
 		}
 	}
@@ -108,19 +108,6 @@ func statement(line string) bool {
 	return line != "" && line[0] != '*' && line[0] != '#'
 }
 
-// grouped returns the sources as one group, and each other setting alone.
-func grouped(settings []options.Setting) (all [][]options.Setting) {
-	for _, s := range settings {
-		i := slices.IndexFunc(all, func(g []options.Setting) bool { return s.Keyword == domain && g[0].Keyword == domain })
-		if i >= 0 {
-			all[i] = append(all[i], s)
-		} else {
-			all = append(all, []options.Setting{s})
-		}
-	}
-	return all
-}
-
 // editor changes the lines of an option file.
 type editor struct {
 	text      []string
@@ -131,42 +118,39 @@ type editor struct {
 	changes   []Change
 }
 
-// apply puts a group of settings into effect, which is one line.
-func (e *editor) apply(group []options.Setting) error {
-	keyword := group[0].Keyword
-	values := make([]string, len(group))
-	line := keyword
-	for i, s := range group {
-		values[i] = s.Value
-		text, ok := options.Quote(s.Value)
+// apply puts a setting into effect.
+func (e *editor) apply(s options.FileLine) error {
+	line := s.Keyword
+	for _, value := range s.Values {
+		text, ok := options.Quote(value)
 		if !ok {
-			return fmt.Errorf("%w: %s", ErrQuotes, keyword)
+			return fmt.Errorf("%w: %s", ErrQuotes, s.Keyword)
 		}
 		line += " " + text
 	}
 	var same []options.FileLine
 	for _, l := range e.effective {
-		if l.Keyword == keyword {
+		if l.Keyword == s.Keyword {
 			same = append(same, l)
 		}
 	}
 	switch {
-	case keyword == domain:
+	case s.Keyword == domain:
 		var now []string
 		for _, l := range same {
 			now = append(now, l.Values...)
 		}
-		if slices.Equal(now, values) {
+		if slices.Equal(now, s.Values) {
 			return nil
 		}
-	case group[0].List: // each line counts
-		if !slices.ContainsFunc(same, func(l options.FileLine) bool { return slices.Equal(l.Values, values) }) {
+	case s.List: // each line counts
+		if !slices.ContainsFunc(same, func(l options.FileLine) bool { return slices.Equal(l.Values, s.Values) }) {
 			e.add(line)
 		}
 		return nil
 	case len(same) > 0: // the last line counts
 		same = same[len(same)-1:]
-		if slices.Equal(same[0].Values, values) {
+		if slices.Equal(same[0].Values, s.Values) {
 			return nil
 		}
 	}

@@ -16,10 +16,10 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/options"
 )
 
-func some() []options.Setting {
-	return []options.Setting{{Keyword: "REPOSITORY", Value: "/mnt/disk/r"}, {Keyword: "POLICY", Value: "utility"},
-		{Keyword: "DOMAIN", Value: "/home/ann", List: true}, {Keyword: "DOMAIN", Value: "/my dir", List: true},
-		{Keyword: "EXCLUDEPATTERN", Value: "*.o", List: true}, {Keyword: "EXCLUDECACHES", Value: "yes"}}
+func some() []options.FileLine {
+	return []options.FileLine{{Keyword: "REPOSITORY", Values: []string{"/mnt/disk/r"}},
+		{Keyword: "POLICY", Values: []string{"utility"}}, {Keyword: "DOMAIN", Values: []string{"/home/ann", "/my dir"}},
+		{Keyword: "EXCLUDEPATTERN", Values: []string{"*.o"}, List: true}, {Keyword: "EXCLUDECACHES", Values: []string{"yes"}}}
 }
 
 // effective is what an option file says, in its order.
@@ -114,7 +114,7 @@ func TestEditEmptyStanza(t *testing.T) {
 
 func TestEditRefuses(t *testing.T) {
 	for _, value := range []string{"a\nb", `a "b' c`} {
-		_, err := Edit("x.opt", nil, "", []options.Setting{{Keyword: "REPOSITORY", Value: value}})
+		_, err := Edit("x.opt", nil, "", []options.FileLine{{Keyword: "REPOSITORY", Values: []string{value}}})
 		require.ErrorIs(t, err, ErrQuotes)
 	}
 	_, err := Edit("x.opt", []byte("NOSUCHWORD 1\n"), "", some())

@@ -21,7 +21,7 @@ func gated() *report.Totals {
 		Gates: []report.Gate{
 			{
 				Device: "sda", Medium: "ssd", State: iopolicy.Waiting, Charged: 1480,
-				Asleep: report.TierTimes{2: 500 * time.Millisecond, 3: 74 * time.Second}, Held: 37 * time.Second,
+				Asleep: [iopolicy.Tiers]time.Duration{2: 500 * time.Millisecond, 3: 74 * time.Second}, Held: 37 * time.Second,
 				Engaged: 24500 * time.Millisecond, Windows: [iopolicy.Tiers]uint64{0: 124, 2: 1},
 				Blamed: []report.Process{{PID: 1234, Name: "fio", Bytes: 12 << 20}, {PID: 7, Name: "a\nb", Bytes: 512}},
 			},
