@@ -31,7 +31,7 @@ func (a *app) setHelp(root *cobra.Command) {
 		return nil
 	}
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) {
-		_ = help.Write(a.Out, c, help.Style{Width: a.width(), All: wantsAll(root.PersistentFlags()) || wantsAll(c.Flags())})
+		_ = help.Write(a.Out, c, a.width(), wantsAll(root.PersistentFlags()) || wantsAll(c.Flags()))
 	})
 }
 

@@ -29,18 +29,18 @@ func everyCommand(do func(*cobra.Command)) {
 	visit(a.tree())
 }
 
-func helpOf(t *testing.T, c *cobra.Command, s help.Style) []string {
+func helpOf(t *testing.T, c *cobra.Command, width int, all bool) []string {
 	var out bytes.Buffer
-	require.NoError(t, help.Write(&out, c, s))
+	require.NoError(t, help.Write(&out, c, width, all))
 	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 }
 
 func TestHelpFitsAScreen(t *testing.T) {
 	everyCommand(func(c *cobra.Command) {
-		brief := helpOf(t, c, help.Style{Width: 80})
+		brief := helpOf(t, c, 80, false)
 		require.LessOrEqual(t, len(brief), 40, "%s --help:\n%s", c.CommandPath(), strings.Join(brief, "\n"))
 		for _, all := range []bool{false, true} {
-			for _, line := range helpOf(t, c, help.Style{Width: 80, All: all}) {
+			for _, line := range helpOf(t, c, 80, all) {
 				require.LessOrEqual(t, utf8.RuneCountInString(line), 80, "%s: %s", c.CommandPath(), line)
 				require.Equal(t, strings.TrimRight(line, " "), line, c.CommandPath())
 			}
@@ -51,8 +51,8 @@ func TestHelpFitsAScreen(t *testing.T) {
 // The long form has every flag and every command; the short form names the long one if it lacks any.
 func TestLongHelpIsComplete(t *testing.T) {
 	everyCommand(func(c *cobra.Command) {
-		brief := strings.Join(helpOf(t, c, help.Style{Width: 80}), "\n")
-		all := strings.Join(helpOf(t, c, help.Style{Width: 80, All: true}), "\n")
+		brief := strings.Join(helpOf(t, c, 80, false), "\n")
+		all := strings.Join(helpOf(t, c, 80, true), "\n")
 		lacks := false
 		c.InheritedFlags()
 		c.Flags().VisitAll(func(f *pflag.Flag) {

@@ -1,7 +1,6 @@
 package notify
 
 import (
-	"context"
 	"fmt"
 	"log/syslog"
 
@@ -36,7 +35,7 @@ func OpenLog(kind string) (*SystemLog, error) {
 }
 
 func newLog(write func(event.Log), end func() error) *SystemLog {
-	return &SystemLog{newQueue(lines, func(_ context.Context, l event.Log) { write(l) }), end}
+	return &SystemLog{newQueue(lines, write), end}
 }
 
 // Event writes the line of e. A line is dropped if too many wait.

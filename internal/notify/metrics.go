@@ -2,7 +2,6 @@ package notify
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -69,7 +68,7 @@ func NewMetrics(c MetricsConfig, past []event.Run) *Metrics {
 		}
 	}
 	if c.File != "" {
-		m.write = newQueue(1, func(context.Context, struct{}) { m.toFile() })
+		m.write = newQueue(1, func(struct{}) { m.toFile() })
 		m.write.put(struct{}{})
 	}
 	return m

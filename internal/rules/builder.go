@@ -33,11 +33,11 @@ func (t *trie) insert(p pattern, rule int32) {
 		t.root.insert(p.parts, rule)
 		return
 	}
-	for len(p.parts) > 0 && p.parts[0].deep { // already at any depth
+	for len(p.parts) > 0 && p.parts[0].kind == globDeep { // already at any depth
 		p.parts = p.parts[1:]
 	}
 	if len(p.parts) == 0 {
-		p.parts = []component{{glob: glob{kind: globAny}}}
+		p.parts = []glob{{kind: globAny}}
 	}
 	t.anywhere.insert(p.parts, rule)
 }
@@ -65,14 +65,14 @@ func (b *Builder) ProtectIn(folder, why string) {
 // inside returns the pattern that matches what lies in a folder.
 func inside(folder string) pattern {
 	p := literal(folder)
-	p.parts = append(p.parts, component{glob: glob{kind: globAny}})
+	p.parts = append(p.parts, glob{kind: globAny})
 	return p
 }
 
 // literal returns the pattern that matches one clean absolute path.
 func literal(absolute string) (p pattern) {
 	for _, name := range splitPath(absolute) {
-		p.parts = append(p.parts, component{glob: glob{text: name}})
+		p.parts = append(p.parts, glob{text: name})
 	}
 	p.anchored = true
 	return p

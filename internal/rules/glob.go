@@ -31,6 +31,7 @@ const (
 	globPrefix                  // "text*"
 	globSuffix                  // "*text"
 	globGeneral                 // everything else: tokens
+	globDeep                    // "**" or "...": zero or more names; the trie follows it
 )
 
 type tokenKind uint8

@@ -5,12 +5,6 @@ import (
 	"strings"
 )
 
-// component is one step of a path pattern: a glob of a name, or any number of directories.
-type component struct {
-	deep bool // "**" or "...": zero or more components
-	glob glob
-}
-
 // node is a position in one or many patterns. The patterns of a set share the nodes of their common beginnings, so a
 // directory's state is a short list of nodes however many patterns there are.
 type node struct {
@@ -51,15 +45,16 @@ func (a *affixes) child(text string) *node {
 }
 
 // insert adds the pattern beneath n, with the rule at its end.
-func (n *node) insert(pattern []component, rule int32) {
-	for _, c := range pattern {
-		n = n.child(c)
+func (n *node) insert(pattern []glob, rule int32) {
+	for _, g := range pattern {
+		n = n.child(g)
 	}
 	n.ends = append(n.ends, rule)
 }
 
-func (n *node) child(c component) *node {
-	if c.deep {
+func (n *node) child(g glob) *node {
+	switch g.kind {
+	case globDeep:
 		if n.loop {
 			return n // two successive deep components equal one
 		}
@@ -67,27 +62,25 @@ func (n *node) child(c component) *node {
 			n.deep = &node{loop: true}
 		}
 		return n.deep
-	}
-	switch c.glob.kind {
 	case globLiteral:
-		return n.literal(c.glob.text)
+		return n.literal(g.text)
 	case globAny:
 		if n.any == nil {
 			n.any = &node{}
 		}
 		return n.any
 	case globPrefix:
-		return n.prefixes.child(c.glob.text)
+		return n.prefixes.child(g.text)
 	case globSuffix:
-		return n.suffixes.child(c.glob.text)
+		return n.suffixes.child(g.text)
 	}
 	for _, e := range n.globs {
-		if e.glob.text == c.glob.text {
+		if e.glob.text == g.text {
 			return e.to
 		}
 	}
 	to := &node{}
-	n.globs = append(n.globs, edge{c.glob, to})
+	n.globs = append(n.globs, edge{g, to})
 	return to
 }
 
@@ -167,8 +160,8 @@ func keep(nodes []*node) []*node {
 
 // pattern is a parsed path pattern.
 type pattern struct {
-	parts    []component
-	anchored bool // starts at the root rather than anywhere
+	parts    []glob // of a name each, or of any number of directories
+	anchored bool   // starts at the root rather than anywhere
 }
 
 // parsePattern compiles the components of a path pattern; deep is the word for any number of directories.
@@ -176,14 +169,14 @@ func parsePattern(parts []string, deep string, syn syntax) (pattern, error) {
 	var p pattern
 	for _, text := range parts {
 		if text == deep {
-			p.parts = append(p.parts, component{deep: true})
+			p.parts = append(p.parts, glob{kind: globDeep})
 			continue
 		}
 		g, err := compileGlob(text, syn)
 		if err != nil {
 			return pattern{}, err
 		}
-		p.parts = append(p.parts, component{glob: g})
+		p.parts = append(p.parts, g)
 	}
 	return p, nil
 }

@@ -29,19 +29,13 @@ const (
 // briefExamples is how many examples the short form has.
 const briefExamples = 2
 
-// Style is the form of a help text.
-type Style struct {
-	Width int  // of the terminal, in columns
-	All   bool // the long form
-}
-
-// Write writes the help of c.
-func Write(w io.Writer, c *cobra.Command, s Style) error {
-	p := &page{all: s.All, width: min(max(s.Width, narrowest), widest)}
+// Write writes the help of c for a terminal of width columns; with all in the long form.
+func Write(w io.Writer, c *cobra.Command, width int, all bool) error {
+	p := &page{all: all, width: min(max(width, narrowest), widest)}
 	p.describe(c)
 	p.commands(c)
 	hidden := p.flags(c)
-	if !s.All && (hidden || p.shortened) {
+	if !all && (hidden || p.shortened) {
 		p.paragraph("All flags and details: " + c.CommandPath() + " --help --all")
 	}
 	_, err := io.WriteString(w, strings.TrimRight(p.b.String(), "\n")+"\n")

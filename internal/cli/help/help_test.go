@@ -32,9 +32,9 @@ func example() *cobra.Command {
 	return c
 }
 
-func text(t *testing.T, c *cobra.Command, s help.Style) string {
+func text(t *testing.T, c *cobra.Command, width int, all bool) string {
 	var out bytes.Buffer
-	require.NoError(t, help.Write(&out, c, s))
+	require.NoError(t, help.Write(&out, c, width, all))
 	return out.String()
 }
 
@@ -57,7 +57,7 @@ How fast:
       --level N    how much (default 3)
 
 All flags and details: prog add --help --all
-`, text(t, example(), help.Style{Width: 60}))
+`, text(t, example(), 60, false))
 }
 
 func TestLongHelp(t *testing.T) {
@@ -82,14 +82,14 @@ Where:
 
 How fast:
       --level N        how much; 1 to 9 (default 3)
-`, text(t, example(), help.Style{Width: 110, All: true}))
+`, text(t, example(), 110, true))
 }
 
 func TestWidthOfHelp(t *testing.T) {
 	c := example()
 	c.Long = strings.Repeat("word ", 100)
 	for given, widest := range map[int]int{0: 40, 40: 40, 50: 50, 120: 120, 1000: 120} {
-		line, _, _ := strings.Cut(text(t, c, help.Style{Width: given}), "\n")
+		line, _, _ := strings.Cut(text(t, c, given, false), "\n")
 		require.LessOrEqual(t, len(line), widest)
 		require.Greater(t, len(line), widest-5)
 	}
@@ -102,10 +102,10 @@ func TestHelpOfAGroup(t *testing.T) {
 	c.Parent().AddCommand(&cobra.Command{Use: "odd", Short: "Do odd things", Run: run,
 		Annotations: map[string]string{help.RareCommand: "yes"}},
 		&cobra.Command{Use: "man", Short: "Write pages", Run: run, Hidden: true})
-	short := text(t, c.Parent(), help.Style{Width: 80})
+	short := text(t, c.Parent(), 80, false)
 	require.Contains(t, short, "Commands:\n  add  Add files\n\nMore commands: odd\n\nAll flags")
 	require.NotContains(t, short, "--repo", "no flag of all commands")
-	long := text(t, c.Parent(), help.Style{Width: 80, All: true})
+	long := text(t, c.Parent(), 80, true)
 	require.Contains(t, long, "  odd  Do odd things\n")
 	require.Contains(t, long, "--repo TEXT")
 	require.NotContains(t, long, "  man")
