@@ -55,9 +55,10 @@ type DiffOptions struct {
 
 // DiffStats sums up a comparison. The bytes of Diff are those of blobs, before compression, that only one side needs.
 // Only the differing parts of the trees are compared: a file that was copied from an equal part counts as added,
-// although it takes no space. The bytes of DiffLive are the sizes of files that differ.
+// although it takes no space. The bytes of DiffLive are the sizes of files that differ. The caller sets From, To and
+// Live.
 type DiffStats struct {
-	From    string `json:"source_snapshot"` // ID; the caller sets it, and the next two
+	From    string `json:"source_snapshot"`
 	To      string `json:"target_snapshot"` // ID; a folder of this machine; empty: the files of this machine
 	Live    bool   `json:"-"`               // compared with this machine
 	Changed uint64 `json:"changed_files"`   // in both with different content or type

@@ -50,7 +50,7 @@ folder does not include what has a line of its own; what is too small for a line
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.snapshotArgs(-1),
 	}, func(ctx context.Context, args []string) error {
-		set, err := f.exclude.compile("exclude", a.Env)
+		set, _, err := f.exclude.compile("exclude", a.Env)
 		if err != nil {
 			return err
 		}

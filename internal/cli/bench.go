@@ -75,11 +75,11 @@ func (a *app) bench(ctx context.Context, c speedtest.Config) error {
 		if first {
 			seen = append(seen, result.Policy)
 		}
-		shown := &output.Measurement{Result: result, First: first}
+		device, medium := "", ""
 		if result.What.Disk() {
-			shown.Device, shown.Medium = a.governor.Gates().Device(pass)
+			device, medium = a.governor.Gates().Device(pass)
 		}
-		if err := a.print.Print(shown); err != nil {
+		if err := a.print.Print(output.Measurement(&result, first, device, medium)); err != nil {
 			return err
 		}
 	}

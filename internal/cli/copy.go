@@ -99,7 +99,7 @@ func (a *app) copy(ctx context.Context, filter repo.Filter, opt copy.Options, re
 	}
 	var failed error
 	opt.Each = func(s copy.Snapshot) {
-		failed = errors.Join(failed, a.print.Print(&output.CopiedSnapshot{Of: s, DryRun: dry}))
+		failed = errors.Join(failed, a.print.Print(output.CopiedSnapshot(s, dry)))
 	}
 	res, err := copy.Run(ctx, from, to, opt)
 	if err == nil {

@@ -100,7 +100,7 @@ func (a *app) dsmc(c *cobra.Command, args []string) error {
 	if err != nil {
 		return &usageError{err}
 	}
-	if !command.Supported() {
+	if !command.Supported {
 		if theirs := elsewhere.Command(strings.Fields(command.Name), 1); theirs != "" {
 			return usagef("dsmc: unsupported command %s", theirs)
 		}

@@ -18,8 +18,8 @@ import (
 // patternFlags select what is restored. The options with the same names select what is backed up.
 type patternFlags struct{ include, exclude patternLists }
 
-// patternLists are the patterns of --include or --exclude: single ones and files of them, with and without case.
-type patternLists struct{ exact, folded, exactFiles, foldedFiles []string }
+// patternLists are the patterns of --include or --exclude, single ones and files of them: with case, and without it.
+type patternLists [2]struct{ patterns, files []string }
 
 func (p *patternFlags) register(flags *pflag.FlagSet) {
 	for name, lists := range map[string]*patternLists{"include": &p.include, "exclude": &p.exclude} {
@@ -30,10 +30,10 @@ func (p *patternFlags) register(flags *pflag.FlagSet) {
 }
 
 func (l *patternLists) register(flags *pflag.FlagSet, name, what string) {
-	flags.StringArrayVarP(&l.exact, name, name[:1], nil, what)
-	flags.StringArrayVar(&l.folded, "i"+name, nil, what+", ignoring case")
-	flags.StringArrayVar(&l.exactFiles, name+"-file", nil, "read patterns of --"+name+" from a file")
-	flags.StringArrayVar(&l.foldedFiles, "i"+name+"-file", nil, "read patterns of --i"+name+" from a file")
+	flags.StringArrayVarP(&l[0].patterns, name, name[:1], nil, what)
+	flags.StringArrayVar(&l[1].patterns, "i"+name, nil, what+", ignoring case")
+	flags.StringArrayVar(&l[0].files, name+"-file", nil, "read patterns of --"+name+" from a file")
+	flags.StringArrayVar(&l[1].files, "i"+name+"-file", nil, "read patterns of --i"+name+" from a file")
 	help.Rare(flags, "i"+name, name+"-file", "i"+name+"-file")
 }
 
@@ -62,11 +62,11 @@ func (s *selection) Take(at string, typ tree.Type) (take, enter bool) {
 
 // compile returns the selection; nil selects everything.
 func (p *patternFlags) compile(env options.Env) (*selection, error) {
-	include, err := p.include.compile("include", env)
+	include, included, err := p.include.compile("include", env)
 	if err != nil {
 		return nil, err
 	}
-	exclude, err := p.exclude.compile("exclude", env)
+	exclude, excluded, err := p.exclude.compile("exclude", env)
 	if err != nil {
 		return nil, err
 	}
@@ -75,13 +75,12 @@ func (p *patternFlags) compile(env options.Env) (*selection, error) {
 		return nil, usagef("--include and --exclude exclude each other: choose one")
 	case include != nil:
 		within := p.include.reach()
-		return &selection{patterns: p.include.single("include"),
-			take: func(at string, typ tree.Type) (bool, bool) {
-				take := matches(include, at, typ)
-				return take, take || within(at)
-			}}, nil
+		return &selection{patterns: included, take: func(at string, typ tree.Type) (bool, bool) {
+			take := matches(include, at, typ)
+			return take, take || within(at)
+		}}, nil
 	case exclude != nil:
-		return &selection{patterns: p.exclude.single("exclude"), take: func(at string, typ tree.Type) (bool, bool) {
+		return &selection{patterns: excluded, take: func(at string, typ tree.Type) (bool, bool) {
 			take := !matches(exclude, at, typ)
 			return take, take
 		}}, nil
@@ -89,46 +88,32 @@ func (p *patternFlags) compile(env options.Env) (*selection, error) {
 	return nil, nil
 }
 
-// single compiles each pattern that is not from a file into a set of its own. compile has checked them.
-func (l *patternLists) single(name string) (all []*singlePattern) {
-	add := func(flag, text string, fold bool) {
-		b := rules.NewBuilder()
-		if b.Exclude(text, fold, flag) == nil {
-			all = append(all, &singlePattern{flag: flag, text: text, set: b.Compile()})
-		}
-	}
-	for _, text := range l.exact {
-		add("--"+name, text, false)
-	}
-	for _, text := range l.folded {
-		add("--i"+name, text, true)
-	}
-	return all
-}
-
-// compile returns rules that exclude what the patterns match; nil without patterns.
-func (l *patternLists) compile(name string, env options.Env) (*rules.Set, error) {
-	if len(l.exact)+len(l.folded)+len(l.exactFiles)+len(l.foldedFiles) == 0 {
-		return nil, nil
-	}
-	b := rules.NewBuilder()
-	for _, given := range []struct {
-		flag            string
-		fold            bool
-		patterns, files []string
-	}{{name, false, l.exact, l.exactFiles}, {"i" + name, true, l.folded, l.foldedFiles}} {
+// compile returns rules that exclude what the patterns match, nil without patterns, and each pattern that is not from a
+// file in a set of its own.
+func (l *patternLists) compile(name string, env options.Env) (*rules.Set, []*singlePattern, error) {
+	b, none := rules.NewBuilder(), true
+	var single []*singlePattern
+	for i, given := range l {
+		flag, fold := [2]string{"--", "--i"}[i]+name, i == 1
+		none = none && len(given.patterns)+len(given.files) == 0
 		for _, text := range given.patterns {
-			if err := b.Exclude(text, given.fold, "--"+given.flag); err != nil {
-				return nil, &usageError{err}
+			if err := b.Exclude(text, fold, flag); err != nil {
+				return nil, nil, &usageError{err}
 			}
+			own := rules.NewBuilder()
+			_ = own.Exclude(text, fold, flag) // b has taken it
+			single = append(single, &singlePattern{flag: flag, text: text, set: own.Compile()})
 		}
 		for _, file := range given.files {
-			if err := addFile(b, file, given.fold, env); err != nil {
-				return nil, err
+			if err := addFile(b, file, fold, env); err != nil {
+				return nil, nil, err
 			}
 		}
 	}
-	return b.Compile(), nil
+	if none {
+		return nil, nil, nil
+	}
+	return b.Compile(), single, nil
 }
 
 func addFile(b *rules.Builder, file string, fold bool, env options.Env) error {
@@ -151,11 +136,11 @@ func matches(set *rules.Set, at string, typ tree.Type) bool {
 // the names before the first wildcard of each anchored pattern; with a pattern of another kind the answer is always
 // yes.
 func (l *patternLists) reach() func(dir string) bool {
-	if len(l.folded)+len(l.exactFiles)+len(l.foldedFiles) > 0 {
+	if len(l[1].patterns)+len(l[0].files)+len(l[1].files) > 0 {
 		return func(string) bool { return true }
 	}
 	var stems []string
-	for _, text := range l.exact {
+	for _, text := range l[0].patterns {
 		stem := ""
 		for name := range strings.SplitSeq(strings.TrimPrefix(path.Clean(text), "/"), "/") {
 			if strings.ContainsAny(name, `*?[\`) {

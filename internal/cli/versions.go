@@ -157,9 +157,9 @@ func (a *app) versionsOf(ctx context.Context, r *repo.Repository, hosts [][]repo
 				return nil
 			}
 			files++
-			record := &output.ContentVersion{Version: one, Host: host, Repository: v.repo, First: one.Path != last}
+			first := one.Path != last
 			last = one.Path
-			return a.print.Print(record)
+			return a.print.Print(output.ContentVersion(&one, host, v.repo, first))
 		})
 		if err != nil {
 			return files, dirs, err

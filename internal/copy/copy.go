@@ -36,12 +36,16 @@ type Options struct {
 	repo.SessionOptions // Ledger: of a report.Copy
 }
 
-// Snapshot is the outcome for one snapshot of the source.
+// Snapshot is the outcome for one snapshot of the source. Copy is zero after a failure, and in a dry run. The caller
+// sets DryRun, Original and Error.
 type Snapshot struct {
-	Source repo.Listed
-	Copy   format.ID // zero after a failure, and in a dry run
-	There  bool      // it was copied before, to Copy
-	Err    error     // the source is damaged
+	Source   repo.Listed `json:"-"`
+	Err      error       `json:"-"` // the source is damaged
+	DryRun   bool        `json:"dry_run,omitempty"`
+	Copy     format.ID   `json:"snapshot_id,omitzero"` // ID of the copy
+	Original format.ID   `json:"original"`             // source snapshot
+	There    bool        `json:"already_copied"`       // true if copied earlier
+	Error    string      `json:"error,omitempty"`      // data lost in the source; not copied
 }
 
 // Result is the outcome of a run.

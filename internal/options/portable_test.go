@@ -90,5 +90,6 @@ func specOf(t *testing.T, text string) *Spec {
 
 func TestLeftOut(t *testing.T) {
 	text := Portable([]byte("NOTIFYWEBHOOK https://x/y\nSERVERNAME a\nHEALTHCHECK https://x/y\nSCHEDULE never\n"), nowhere)
-	require.Equal(t, []FileLine{{Number: 1, Keyword: "NOTIFYWEBHOOK"}, {Number: 4, Keyword: "HEALTHCHECK"}}, LeftOut(text), text)
+	require.Equal(t, []FileLine{{Number: 1, Keyword: "NOTIFYWEBHOOK"}, {Number: 4, Keyword: "HEALTHCHECK"}},
+		LeftOut(text), text)
 }

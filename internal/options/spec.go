@@ -24,7 +24,7 @@ type Spec struct {
 }
 
 // Client returns the options that concern only 'tidemark dsmc': whether SUBDIR is set to yes, for restores and queries
-// as well, the number of DATEFORMAT, and what a restore does with existing files: REPLACE. The last two are "" if unset.
+// as well; the number of DATEFORMAT; and REPLACE, what a restore does with existing files. "": it is not set.
 func (s *Spec) Client() (subdir bool, dateFormat, replace string) {
 	return s.get("subdir").level > fromDefault && s.bool("subdir"), s.client["DATEFORMAT"], s.client["REPLACE"]
 }

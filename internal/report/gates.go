@@ -53,7 +53,7 @@ type Gate struct {
 	iopolicy.Impact                               // what the job costs others while a window is open
 	Blamed          []Process                     // known processes that opened them, by bytes
 	Current         []Process                     // of these, the ones that used the device in the last seconds
-	Notes           []string                      // what the user should know about how the device is watched, each a sentence
+	Notes           []string                      // sentences that the user should know about how the device is watched
 }
 
 // Slowed returns the part of their speed that others lost at most, while they used the device.

@@ -14,8 +14,8 @@ import (
 func TestGatesCountFromTheBeginningOfTheJob(t *testing.T) {
 	now := time.Unix(0, 0)
 	l := New(func() time.Time { return now })
-	gate := Gate{Device: "sda", Held: 2 * time.Second, Engaged: 3 * time.Second, Asleep: [iopolicy.Tiers]time.Duration{3: 2 * time.Second},
-		Charged: 7}
+	gate := Gate{Device: "sda", Held: 2 * time.Second, Engaged: 3 * time.Second, Charged: 7,
+		Asleep: [iopolicy.Tiers]time.Duration{3: 2 * time.Second}}
 	l.Gates(SinceNow(func() []Gate { return []Gate{gate} }))
 	now = now.Add(time.Second)
 	totals := l.Snapshot()

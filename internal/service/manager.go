@@ -32,7 +32,7 @@ type State struct {
 	Active    string `json:"active,omitempty"`  // such as `active`
 	Sub       string `json:"sub,omitempty"`     // such as `running`
 	Since     string `json:"since,omitempty"`   // if it runs, as systemd prints it
-	Changed   bool   `json:"changed,omitempty"` // of `install` and `uninstall`: true if the file changed; the caller sets it
+	Changed   bool   `json:"changed,omitempty"` // of `install` and `uninstall`: true if the file changed
 }
 
 // New returns the manager of this system, for the system or for the user of env.

@@ -18,31 +18,23 @@ type Command struct {
 	Options map[string]string // options of this package by their full names; a switch has the value "yes"
 	Flags   []string          // tidemark's flags
 	Ignored []string          // options of IBM's client without effect here, in capitals
+
+	Supported bool // it has an equivalent
 }
 
-// commands lists the commands; capitals are the shortest form of a word. Of several that fit the first one counts.
+// commands lists the commands; capitals are the shortest form of a word. Of several that fit the first one counts. A dash
+// marks those without an equivalent; package elsewhere says what to use instead.
 func commands() []string {
 	return []string{
-		"Incremental", "SELective", "REStore", "RESTArt restore", "RETrieve", "PREview Backup", "PREview ARchive",
-		"Query Backup", "Query Filespace", "Query SEssion", "Query Options", "Query INCLexcl", "Query ACcess",
-		"Query ARchive", "Query BACKUPSET", "Query GRoup", "Query IMage", "Query Mgmtclass", "Query Node", "Query Restore",
-		"Query SChedule", "Query SYSTEMInfo", "Query VM", "Help", "ARchive", "Backup GRoup", "Backup IMage", "Backup NAS",
-		"Backup VM", "Cancel Process", "Cancel Restore", "Delete ACcess", "Delete ARchive", "Delete BACKup",
-		"Delete Filespace",
-		"Delete GRoup", "EXPire", "LOOP", "MACRO", "MONitor Process", "SCHedule", "SET Access", "SET Event", "SET Password",
+		"Incremental", "SELective", "REStore", "-RESTArt restore", "-RETrieve", "PREview Backup", "-PREview ARchive",
+		"Query Backup", "Query Filespace", "Query SEssion", "Query Options", "Query INCLexcl", "-Query ACcess",
+		"-Query ARchive", "-Query BACKUPSET", "-Query GRoup", "-Query IMage", "-Query Mgmtclass", "-Query Node",
+		"-Query Restore", "Query SChedule", "-Query SYSTEMInfo", "-Query VM", "Help", "-ARchive", "-Backup GRoup",
+		"-Backup IMage", "-Backup NAS", "-Backup VM", "-Cancel Process", "-Cancel Restore", "-Delete ACcess",
+		"-Delete ARchive", "-Delete BACKup", "-Delete Filespace", "-Delete GRoup", "-EXPire", "-LOOP", "-MACRO",
+		"-MONitor Process", "SCHedule", "-SET Access", "-SET Event", "-SET Password",
 	}
 }
-
-// supported lists the commands that have an equivalent. Package elsewhere says what to use instead of the others.
-func supported() map[string]bool {
-	return map[string]bool{"incremental": true, "selective": true, "restore": true, "preview backup": true,
-		"query backup":    true,
-		"query filespace": true, "query session": true, "schedule": true, "query schedule": true,
-		"query options": true, "query inclexcl": true, "help": true}
-}
-
-// Supported reports whether a command has an equivalent.
-func (c *Command) Supported() bool { return supported()[c.Name] }
 
 // abbreviates reports whether text stands for a word whose shortest form is in capitals.
 func abbreviates(text, word string) bool {
@@ -53,9 +45,10 @@ func abbreviates(text, word string) bool {
 	return len(text) >= shortest && len(text) <= len(word) && strings.EqualFold(text, word[:len(text)])
 }
 
-// name finds the command at the beginning of words, and how many of them it has.
-func name(words []string) (string, int) {
+// find finds the command at the beginning of words, and how many of them it has.
+func (c *Command) find(words []string) int {
 	for _, command := range commands() {
+		command, without := strings.CutPrefix(command, "-")
 		parts := strings.Fields(command)
 		if len(words) < len(parts) {
 			continue
@@ -65,10 +58,11 @@ func name(words []string) (string, int) {
 			fits = fits && abbreviates(words[i], part)
 		}
 		if fits {
-			return strings.ToLower(command), len(parts)
+			c.Name, c.Supported = strings.ToLower(command), !without
+			return len(parts)
 		}
 	}
-	return "", 0
+	return 0
 }
 
 // option is one that this package translates.
@@ -118,21 +112,21 @@ func Parse(args []string) (*Command, error) {
 		}
 	}
 	if len(c.Args) == 0 && len(given) > 0 && abbreviates(strings.TrimLeft(given[0], "-?"), "Help") {
-		c.Name = "help"
+		c.Name, c.Supported = "help", true
 		return c, nil
 	}
 	if len(c.Args) == 0 {
 		return nil, fmt.Errorf("%w: name a command: there is no interactive mode; 'tidemark dsmc help' lists the commands",
 			ErrUsage)
 	}
-	var n int
-	if c.Name, n = name(c.Args); n == 0 {
+	n := c.find(c.Args)
+	if n == 0 {
 		return nil, fmt.Errorf("%w: unknown command %q: 'tidemark dsmc help' lists the commands", ErrUsage,
 			strings.Join(c.Args[:min(2, len(c.Args))], " "))
 	}
 	c.Args = c.Args[n:]
 	for _, arg := range given {
-		if err := c.option(arg); err != nil && c.Supported() {
+		if err := c.option(arg); err != nil && c.Supported {
 			return nil, err
 		}
 	}

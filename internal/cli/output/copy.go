@@ -8,42 +8,28 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/report/show"
-	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// CopiedSnapshot is what became of one snapshot that was to be copied.
-type CopiedSnapshot struct {
-	Of       copy.Snapshot `json:"-"`
-	DryRun   bool          `json:"dry_run,omitempty"`
-	ID       format.ID     `json:"snapshot_id,omitzero"` // ID of the copy
-	Original format.ID     `json:"original"`             // source snapshot
-	There    bool          `json:"already_copied"`       // true if copied earlier
-	Error    string        `json:"error,omitempty"`      // data lost in the source; not copied
-}
-
-// Text writes a line.
-func (c *CopiedSnapshot) Text(w *show.Page) {
-	what := c.Of.Source.ID.Short() + " of " + printableList(c.Of.Source.Snapshot.Sources, ", ") + " at " +
-		stamp(c.Of.Source.Snapshot.Time)
-	switch {
-	case c.Of.Err != nil:
-		fmt.Fprintf(w, "failed  %s: %v\n", what, c.Of.Err)
-	case c.Of.There:
-		fmt.Fprintf(w, "skipped %s is %s\n", what, c.Of.Copy.Short())
-	case c.DryRun:
-		fmt.Fprintf(w, "would copy %s\n", what)
-	default:
-		fmt.Fprintf(w, "copied  %s is %s\n", what, c.Of.Copy.Short())
+// CopiedSnapshot is what became of one snapshot that was to be copied: a line.
+func CopiedSnapshot(c copy.Snapshot, dry bool) Record {
+	c.DryRun, c.Original = dry, c.Source.ID
+	if c.Err != nil {
+		c.Error = c.Err.Error()
 	}
-}
-
-// Events returns its record.
-func (c *CopiedSnapshot) Events() []any {
-	c.ID, c.Original, c.There = c.Of.Copy, c.Of.Source.ID, c.Of.There
-	if c.Of.Err != nil {
-		c.Error = c.Of.Err.Error()
-	}
-	return []any{event.Of("copied", c)}
+	return one("copied", &c, func(w *show.Page) {
+		what := c.Source.ID.Short() + " of " + printableList(c.Source.Snapshot.Sources, ", ") + " at " +
+			stamp(c.Source.Snapshot.Time)
+		switch {
+		case c.Err != nil:
+			fmt.Fprintf(w, "failed  %s: %v\n", what, c.Err)
+		case c.There:
+			fmt.Fprintf(w, "skipped %s is %s\n", what, c.Copy.Short())
+		case dry:
+			fmt.Fprintf(w, "would copy %s\n", what)
+		default:
+			fmt.Fprintf(w, "copied  %s is %s\n", what, c.Copy.Short())
+		}
+	})
 }
 
 // Copied ends a copy.

@@ -17,6 +17,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/browse"
 	"github.com/tidemark-backup/tidemark/internal/buildinfo"
 	"github.com/tidemark-backup/tidemark/internal/check"
+	"github.com/tidemark-backup/tidemark/internal/copy"
 	"github.com/tidemark-backup/tidemark/internal/drill"
 	"github.com/tidemark-backup/tidemark/internal/manual"
 	"github.com/tidemark-backup/tidemark/internal/options"
@@ -80,7 +81,7 @@ func TestEveryFieldIsDocumentedAndNoOther(t *testing.T) {
 		"summary of a restore":             Restore{},
 		"summary of a check":               Check{},
 		"summary of a prune":               Pruned{},
-		"copied":                           CopiedSnapshot{},
+		"copied":                           copy.Snapshot{},
 		"drill":                            drill.Result{},
 		"last_verified":                    proofs.Summary{},
 		"summary of a copy":                Copied{},
@@ -188,7 +189,9 @@ func TestSummaries(t *testing.T) {
 	require.Contains(t, encode(t, (&Restore{Ledger: l}).Events()[0]), `"remark_count":1`)
 	l = report.NewJob(report.Check, time.Now)
 	require.Contains(t, encode(t, (&Check{Ledger: l, Result: &check.Result{}}).Events()[0]), `"broken_packs":[]`)
-	require.Contains(t, encode(t, RepairedIndex(&repair.IndexResult{}).Events()[0]), `"damaged_packs":[],"missing_packs":[]`)
+	require.Contains(t, encode(t, RepairedIndex(&repair.IndexResult{}).Events()[0]),
+		`"damaged_packs":[],"missing_packs":[]`)
 	require.Contains(t, encode(t, RepairedPacks(&repair.PacksResult{}).Events()[0]), `"salvaged":[],"objects_lost":0`)
-	require.Contains(t, encode(t, RepairedSnapshots(&repair.SnapshotsResult{}).Events()[0]), `"replaced":[],"objects_lost":0`)
+	require.Contains(t, encode(t, RepairedSnapshots(&repair.SnapshotsResult{}).Events()[0]),
+		`"replaced":[],"objects_lost":0`)
 }

@@ -151,53 +151,42 @@ func written(t tree.Time) time.Time { return event.Moment(t.Sec, t.Nsec) }
 
 func stamp(t tree.Time) string { return t.Std().Format(time.DateTime) }
 
-// ContentVersion is one of the contents that a file had.
-type ContentVersion struct {
-	browse.Version
-	Host       string // "": all snapshots are of one machine
-	Repository string // that the command names; "": none
-	First      bool   // of this path
-}
-
-// Text writes two lines, and a heading for each path.
-func (v *ContentVersion) Text(w *show.Page) {
-	if v.First {
-		where := human.Printable(v.Path)
-		if v.Host != "" {
-			where += " on " + human.Printable(v.Host)
-		}
-		fmt.Fprintln(w, where)
-	}
-	what, in := typeName(v.Node.Type), "in snapshot "+v.Last.ID.Short()+" of "+stamp(v.Last.Snapshot.Time)
-	switch v.Node.Type {
-	case tree.File:
-		what = human.Size(v.Node.Size)
-	case tree.Symlink:
-		what += " -> " + human.Printable(v.Node.Target)
-	}
-	if v.Node.Outcome == tree.Skipped || v.Node.Outcome == tree.Unreadable {
-		_, what = outcome(v.Node.Outcome)
-	}
-	if v.Count > 1 {
-		in = fmt.Sprintf("in %d snapshots, %s to %s", v.Count, stamp(v.Version.First.Snapshot.Time),
-			stamp(v.Last.Snapshot.Time))
-	}
-	command := "tidemark restore " + human.ShellWord(v.Last.ID.Short()+":"+v.Path) + " --target DIR"
-	if v.Repository != "" {
-		command += " --repo " + human.ShellWord(v.Repository)
-	}
-	fmt.Fprintf(w, "%s\n      %s\n", w.Prose("  "+stamp(v.Node.ModTime)+"  "+what+", "+in), command)
-}
-
-// Events returns the version record.
-func (v *ContentVersion) Events() []any {
-	key, _ := outcome(v.Node.Outcome)
-	first, last := v.Version.First, v.Last
-	e := &event.ContentVersion{Type: "version", Path: event.NewPath(v.Path), NodeType: typeName(v.Node.Type), Host: v.Host,
-		ModTime: written(v.Node.ModTime), First: first.ID.String(), Saved: first.Snapshot.Time.Std(),
+// ContentVersion is one of the contents that a file had: two lines, below a heading for the first of its path. host is ""
+// if all snapshots are of one machine, and repository what the command names.
+func ContentVersion(v *browse.Version, host, repository string, first bool) Record {
+	oldest, last := v.First, v.Last
+	key, how := outcome(v.Node.Outcome)
+	e := &event.ContentVersion{Type: "version", Path: event.NewPath(v.Path), NodeType: typeName(v.Node.Type), Host: host,
+		ModTime: written(v.Node.ModTime), First: oldest.ID.String(), Saved: oldest.Snapshot.Time.Std(),
 		Last: last.ID.String(), Until: last.Snapshot.Time.Std(), Snapshots: v.Count, Active: v.Active, Outcome: key}
 	if v.Node.Type == tree.File {
 		e.Size = &v.Node.Size
 	}
-	return []any{e}
+	return &result{func(w *show.Page) {
+		if first {
+			where := human.Printable(v.Path)
+			if host != "" {
+				where += " on " + human.Printable(host)
+			}
+			fmt.Fprintln(w, where)
+		}
+		what, in := typeName(v.Node.Type), "in snapshot "+last.ID.Short()+" of "+stamp(last.Snapshot.Time)
+		switch v.Node.Type {
+		case tree.File:
+			what = human.Size(v.Node.Size)
+		case tree.Symlink:
+			what += " -> " + human.Printable(v.Node.Target)
+		}
+		if v.Node.Outcome == tree.Skipped || v.Node.Outcome == tree.Unreadable {
+			what = how
+		}
+		if v.Count > 1 {
+			in = fmt.Sprintf("in %d snapshots, %s to %s", v.Count, stamp(oldest.Snapshot.Time), stamp(last.Snapshot.Time))
+		}
+		command := "tidemark restore " + human.ShellWord(last.ID.Short()+":"+v.Path) + " --target DIR"
+		if repository != "" {
+			command += " --repo " + human.ShellWord(repository)
+		}
+		fmt.Fprintf(w, "%s\n      %s\n", w.Prose("  "+stamp(v.Node.ModTime)+"  "+what+", "+in), command)
+	}, []any{e}}
 }

@@ -58,55 +58,32 @@ func Destination(s *target.Speed) Record {
 	}, all}
 }
 
-// Measurement is one result of a benchmark.
-type Measurement struct {
-	speedtest.Result
-	First bool // of its policy
-	// Device and Medium are those of a measurement of a disk.
-	Device, Medium string
-}
-
-// Text writes a line, below the policy's name if it is the first.
-func (m *Measurement) Text(w *show.Page) {
-	if m.First {
-		fmt.Fprintf(w, "%s\n", m.Policy)
-	}
-	rate := human.Megabytes(m.Rate)
+// Measurement is one result of a benchmark: a line, below the policy's name if it is the first of that. device and
+// medium are those of a measurement of a disk.
+func Measurement(m *speedtest.Result, first bool, device, medium string) Record {
+	rate, unit, remark := human.Megabytes(m.Rate), "bytes", ""
 	if m.Operations() {
-		rate = human.Grouped(m.Rate) + " reads/s"
+		rate, unit = human.Grouped(m.Rate)+" reads/s", "operations"
 	}
-	remark := ""
 	if m.OffDevice {
 		remark = "  (from memory or another machine, not from a disk)"
 	}
-	fmt.Fprintf(w, "  %-24s %-14s %16s  +-%2.0f %%%s\n", m.name(), m.processors(), rate, m.Spread*50, remark)
-}
-
-func (m *Measurement) name() string {
+	what, on := m.What.String(), human.Plural(uint64(m.CPUs), "processor")
 	if m.What == speedtest.Compress {
-		return fmt.Sprintf("%s, level %d", m.What, m.Level)
+		what += fmt.Sprintf(", level %d", m.Level)
 	}
-	return m.What.String()
-}
-
-// processors says how many were used, or which disk.
-func (m *Measurement) processors() string {
-	switch {
-	case m.What.Disk() && m.Medium != "":
-		return human.Device(m.Device, m.Medium)
-	case m.What.Disk():
-		return ""
+	if m.What.Disk() {
+		on = ""
+		if medium != "" {
+			on = human.Device(device, medium)
+		}
 	}
-	return human.Plural(uint64(m.CPUs), "processor")
-}
-
-// Events returns the record.
-func (m *Measurement) Events() []any {
-	unit := "bytes"
-	if m.Operations() {
-		unit = "operations"
-	}
-	return []any{&struct {
+	return &result{func(w *show.Page) {
+		if first {
+			fmt.Fprintf(w, "%s\n", m.Policy)
+		}
+		fmt.Fprintf(w, "  %-24s %-14s %16s  +-%2.0f %%%s\n", what, on, rate, m.Spread*50, remark)
+	}, []any{&struct {
 		Type       string  `json:"message_type"` // "measurement"
 		Policy     string  `json:"policy"`
 		What       string  `json:"what"`
@@ -122,8 +99,7 @@ func (m *Measurement) Events() []any {
 		Device     string  `json:"device,omitempty"`
 		Medium     string  `json:"medium,omitempty"`
 	}{
-		"measurement", m.Policy.String(), strings.ReplaceAll(m.What.String(), " ", "_"), m.Level, m.CPUs, m.Rate,
-		unit, m.Spread,
-		m.Runs, m.Wall.Seconds(), m.CPU.Seconds(), m.OffDevice, m.Device, m.Medium,
-	}}
+		"measurement", m.Policy.String(), strings.ReplaceAll(m.What.String(), " ", "_"), m.Level, m.CPUs, m.Rate, unit,
+		m.Spread, m.Runs, m.Wall.Seconds(), m.CPU.Seconds(), m.OffDevice, device, medium,
+	}}}
 }

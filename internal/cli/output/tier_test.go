@@ -64,12 +64,11 @@ func TestPolicyReadsLikeSysctl(t *testing.T) {
 }
 
 func TestMeasurementsHaveUnits(t *testing.T) {
-	got := text(t, &Measurement{Result: speedtest.Result{Policy: iopolicy.Utility, What: speedtest.Compress, Level: 2,
-		CPUs: 2, Rate: 123.4e6,
-		Spread: 0.06}, First: true})
+	got := text(t, Measurement(&speedtest.Result{Policy: iopolicy.Utility, What: speedtest.Compress, Level: 2, CPUs: 2,
+		Rate: 123.4e6, Spread: 0.06}, true, "", ""))
 	require.Regexp(t, `^utility\n  compress, level 2 +2 processors +123\.40 MB/s  \+- 3 %\n$`, got)
-	got = text(t, &Measurement{Result: speedtest.Result{What: speedtest.ReadAtRandom, CPUs: 1, Rate: 999, OffDevice: true},
-		Device: "vda", Medium: "ssd"})
+	got = text(t, Measurement(&speedtest.Result{What: speedtest.ReadAtRandom, CPUs: 1, Rate: 999, OffDevice: true}, false,
+		"vda", "ssd"))
 	require.Regexp(t, `^  random 4 KiB read +vda \(ssd\) +999\S* reads/s  \+- 0 %  `+
 		`\(from memory or another machine, not from a disk\)\n$`, got)
 }

@@ -114,7 +114,8 @@ func gated() *report.Totals {
 		Gates: []report.Gate{{
 			Device: "s\xffa", Medium: "ssd", Why: "The data lies on sda.", Policy: "throttle", State: iopolicy.Waiting,
 			Charged: 1480,
-			Asleep:  [iopolicy.Tiers]time.Duration{3: 37500 * time.Millisecond}, Held: 36 * time.Second, Engaged: 24500 * time.Millisecond,
+			Asleep:  [iopolicy.Tiers]time.Duration{3: 37500 * time.Millisecond},
+			Held:    36 * time.Second, Engaged: 24500 * time.Millisecond,
 			Windows: [iopolicy.Tiers]uint64{124, 0, 1, 0},
 			Blamed:  []report.Process{{PID: 1234, Name: "fi\xff", Bytes: 4096}}, Notes: []string{"a\xff"},
 		}, {Device: "sdb", Medium: "hdd"}},
