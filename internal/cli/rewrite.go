@@ -37,7 +37,7 @@ it again to finish it.`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.snapshotArgs(-1),
 	}, func(ctx context.Context, args []string) error {
-		set, err := exclude.compile("exclude", a.Env)
+		set, _, err := exclude.compile("exclude", a.Env)
 		switch {
 		case err != nil:
 			return err

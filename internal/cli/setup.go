@@ -366,16 +366,21 @@ func (s *setupRun) adopt() error {
 	if err := errors.Join(s.give("repo", answers.Repository), s.give("policy", answers.Policy)); err != nil {
 		return err
 	}
-	spec, _, err := options.Resolve(s.flags, s.Env, os.ReadFile)
-	if err != nil {
-		return err
-	}
-	s.use(spec)
-	if s.at, err = s.place.Location(); err != nil {
+	if err := s.useFlags(); err != nil {
 		return err
 	}
 	answers.Repository = s.at.String()
 	return nil
+}
+
+// useFlags makes the flags the options of this run.
+func (s *setupRun) useFlags() error {
+	spec, _, err := options.Resolve(s.flags, s.Env, os.ReadFile)
+	if err == nil {
+		s.use(spec)
+		s.at, err = s.place.Location()
+	}
+	return err
 }
 
 // readBack reads the options again, now with the option file: a backup without paths is one of the sources, unless the

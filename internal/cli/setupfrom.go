@@ -38,16 +38,11 @@ func (s *setupRun) from(ctx context.Context) error {
 	if err := s.flags.Set("repo", s.recover.repository); err != nil {
 		return usagef("--from: %w", err)
 	}
-	spec, _, err := options.Resolve(s.flags, s.Env, os.ReadFile)
-	if err != nil {
-		return err
-	}
-	s.use(spec)
-	if s.at, err = s.place.Location(); err != nil {
+	if err := s.useFlags(); err != nil {
 		return err
 	}
 	back := &output.WayBack{}
-	err = s.withRepository(ctx, func(r *repo.Repository) error {
+	err := s.withRepository(ctx, func(r *repo.Repository) error {
 		if err := s.chooseSetup(ctx, r, back); err != nil {
 			return err
 		}

@@ -115,12 +115,12 @@ type Totals struct {
 	Phase     Phase
 	Start     time.Time
 	Elapsed   time.Duration
-	Stages    StageTimes // summed over all workers, those still running included
-	Phases    PhaseTimes // wall time by phase; adds up to Elapsed
-	Workers   int        // running now
-	Failures  uint64     // calls of Fail and Doubt
-	Doubted   uint64     // calls of Doubt
-	Notes     uint64     // calls of Note
+	Stages    StageTimes                // summed over all workers, those still running included
+	Phases    [phaseCount]time.Duration // wall time by phase; adds up to Elapsed
+	Workers   int                       // running now
+	Failures  uint64                    // calls of Fail and Doubt
+	Doubted   uint64                    // calls of Doubt
+	Notes     uint64                    // calls of Note
 	Expected  Expected
 	Step      StepTotals   // of a phase that has a length of its own
 	Gates     []Gate       // one for each device; none if nothing is gated

@@ -50,9 +50,6 @@ const (
 	phaseCount = iota
 )
 
-// PhaseTimes is wall time by phase.
-type PhaseTimes [phaseCount]time.Duration
-
 // Ledger holds the numbers of one job. The counters are added to directly; everything is safe for concurrent use.
 type Ledger struct {
 	TallyOf[Counter]
@@ -69,7 +66,7 @@ type Ledger struct {
 	blocked    int        // callers: see Blocked
 	phase      Phase
 	phaseSince time.Duration
-	phases     PhaseTimes
+	phases     [phaseCount]time.Duration
 	expected   Expected
 	gates      func() []Gate // nil: there are none
 	policies   []PolicySpan

@@ -60,20 +60,20 @@ func Places(sys System, sources []string) ([]Place, error) {
 		all = append(all, p)
 	}
 	slices.SortStableFunc(all, func(a, b Place) int {
-		return cmp.Or(rank(a.SameDisk != "", b.SameDisk != ""), rank(!a.Holds, !b.Holds), cmp.Compare(b.Free, a.Free))
+		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(b.Free, a.Free))
 	})
 	return all[:min(len(all), mostPlaces)], nil
 }
 
-// rank orders false before true.
-func rank(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
+// rank orders places: those on disks without a source first, of these those that hold a repository.
+func (p *Place) rank() (n int) {
+	if p.SameDisk != "" {
+		n = 2
 	}
-	return -1
+	if !p.Holds {
+		n++
+	}
+	return n
 }
 
 // proposable reports whether a mount may be a disk or share for backups, by its name alone: what belongs to the system

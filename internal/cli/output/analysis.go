@@ -11,21 +11,18 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/rules"
 )
 
-// About is what an Analysis counts.
-type About string
-
-// What it counts.
+// What an Analysis is about.
 const (
-	Added     About = "added"  // Of needs, and Besides does not
-	Needed    About = "needed" // Of needs
-	OnlyOld   About = "old"    // only Of needs, of all but the newest of each host and set of paths
-	OnlyNamed About = "unique" // only Of needs, of all
+	Added     = "added"  // Of needs, and Besides does not
+	Needed    = "needed" // Of needs
+	OnlyOld   = "old"    // only Of needs, of all but the newest of each host and set of paths
+	OnlyNamed = "unique" // only Of needs, of all
 )
 
 // Analysis is the result of analyze.
 type Analysis struct {
 	*prune.Analysis
-	About       About
+	About       string
 	Of, Besides []repo.Listed
 	Rules       *rules.Set    // of --exclude; nil: none
 	Plan        *prune.Result // of OnlyNamed: of a prune without Of
@@ -85,7 +82,7 @@ func named(list []repo.Listed) string {
 
 // Events returns the record.
 func (s *Analysis) Events() []any {
-	e := &event.Analysis{Type: "analysis", About: string(s.About), Blobs: s.Blobs, Uncompressed: s.Raw, Stored: s.Stored,
+	e := &event.Analysis{About: s.About, Blobs: s.Blobs, Uncompressed: s.Raw, Stored: s.Stored,
 		Of: ids(s.Of), Besides: ids(s.Besides), Excluded: s.Rules != nil, Rows: []event.AnalysisRow{}}
 	if s.Plan != nil {
 		e.Freed, e.Unused = &s.Plan.Freed, &s.Plan.Unused
@@ -93,7 +90,7 @@ func (s *Analysis) Events() []any {
 	for _, row := range s.Rows {
 		e.Rows = append(e.Rows, event.AnalysisRow{Path: event.NewPath(row.Path), Stored: row.Bytes})
 	}
-	return []any{e}
+	return []any{event.Of("analysis", e)}
 }
 
 func ids(list []repo.Listed) []string {

@@ -94,7 +94,6 @@ func (f *Forgotten) failed(v *forget.Verdict) bool { return !f.DryRun && !v.Keep
 
 // Judged is the event of a snapshot that was judged by a forget.
 type Judged struct {
-	Type    string   `json:"message_type"` // "forget"
 	DryRun  bool     `json:"dry_run,omitempty"`
 	ID      string   `json:"id"`
 	ShortID string   `json:"short_id"`
@@ -113,7 +112,7 @@ func (f *Forgotten) Events() []any {
 	var all []any
 	for _, g := range f.Groups {
 		for _, v := range g.Verdicts {
-			j := &Judged{Type: "forget", DryRun: f.DryRun, ID: v.ID.String(), ShortID: v.ID.Short(), Keep: v.Keep,
+			j := &Judged{DryRun: f.DryRun, ID: v.ID.String(), ShortID: v.ID.Short(), Keep: v.Keep,
 				Failed: f.failed(&v), Reasons: append([]string{}, v.Reasons...), Waits: g.Waits, Tags: []string{},
 				Paths: []string{}}
 			if s := v.Snapshot; s != nil {
@@ -121,7 +120,7 @@ func (f *Forgotten) Events() []any {
 				j.Tags = append(j.Tags, s.Tags...)
 				j.Paths = event.Paths(s.Sources)
 			}
-			all = append(all, j)
+			all = append(all, event.Of("forget", j))
 		}
 	}
 	return all

@@ -24,11 +24,11 @@ func DefinedJobs(list []*job.Job, invalid []job.Invalid, file string, now time.T
 		}
 		t.add(j.Name, human.Printable(e.Schedule), next, human.Printable(j.Repository),
 			human.Printable(strings.Join(j.Sources, " ")))
-		all = append(all, e)
+		all = append(all, event.Of("job_definition", e))
 	}
 	for _, one := range invalid {
-		all = append(all, &event.JobDefinition{Type: "job_definition", Name: one.Name, File: file, Sources: []string{},
-			Next: []time.Time{}, Problem: one.Err.Error()})
+		all = append(all, event.Of("job_definition", &event.JobDefinition{Name: one.Name, File: file,
+			Sources: []string{}, Next: []time.Time{}, Problem: one.Err.Error()}))
 	}
 	return &result{func(w *show.Page) {
 		if len(all) == 0 {
@@ -68,12 +68,12 @@ func DefinedJob(j *job.Job, now time.Time) Record {
 		next = []string{"none; start it by hand"}
 	}
 	const indent = "\n              "
-	return &result{func(w *show.Page) {
+	return one("job_definition", e, func(w *show.Page) {
 		fmt.Fprintf(w, "job %s\n  schedule    %s\n  next        %s\n  sources     %s\n  repository  %s\n  "+
 			"options     %s\n\n", j.Name, human.Printable(e.Schedule), strings.Join(next, indent),
 			printableList(j.Sources, indent), human.Printable(j.Repository), human.Printable(j.File))
 		writeOptions(w, options)
-	}, []any{e}}
+	})
 }
 
 // shownOptions returns the options that are set, and those of the service that have a value.
@@ -89,7 +89,7 @@ func shownOptions(spec *options.Spec) []options.Effective {
 
 func definition(j *job.Job, now time.Time, times int) *event.JobDefinition {
 	return &event.JobDefinition{
-		Type: "job_definition", Name: j.Name, File: j.File, Sources: j.Sources, Repository: j.Repository,
+		Name: j.Name, File: j.File, Sources: j.Sources, Repository: j.Repository,
 		Schedule: j.Schedule.String(), Next: nextTimes(j, now, times),
 	}
 }

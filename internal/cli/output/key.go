@@ -29,8 +29,8 @@ func Keys(slots []repo.Slot) Record {
 		}
 		made := time.Unix(s.Slot.Created, 0)
 		t.add(star, s.ID.Short(), s.Slot.Method.String(), human.Printable(s.Slot.Label), made.Format(time.DateTime))
-		all = append(all, &event.Key{Type: "key", ID: s.ID.String(), Current: s.Current, Method: method(s.Slot.Method),
-			Label: s.Slot.Label, Created: made})
+		all = append(all, event.Of("key", &event.Key{ID: s.ID.String(), Current: s.Current,
+			Method: method(s.Slot.Method), Label: s.Slot.Label, Created: made}))
 	}
 	return &result{t.write, all}
 }

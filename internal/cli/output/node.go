@@ -156,13 +156,13 @@ func stamp(t tree.Time) string { return t.Std().Format(time.DateTime) }
 func ContentVersion(v *browse.Version, host, repository string, first bool) Record {
 	oldest, last := v.First, v.Last
 	key, how := outcome(v.Node.Outcome)
-	e := &event.ContentVersion{Type: "version", Path: event.NewPath(v.Path), NodeType: typeName(v.Node.Type), Host: host,
+	e := &event.ContentVersion{Path: event.NewPath(v.Path), NodeType: typeName(v.Node.Type), Host: host,
 		ModTime: written(v.Node.ModTime), First: oldest.ID.String(), Saved: oldest.Snapshot.Time.Std(),
 		Last: last.ID.String(), Until: last.Snapshot.Time.Std(), Snapshots: v.Count, Active: v.Active, Outcome: key}
 	if v.Node.Type == tree.File {
 		e.Size = &v.Node.Size
 	}
-	return &result{func(w *show.Page) {
+	return one("version", e, func(w *show.Page) {
 		if first {
 			where := human.Printable(v.Path)
 			if host != "" {
@@ -188,5 +188,5 @@ func ContentVersion(v *browse.Version, host, repository string, first bool) Reco
 			command += " --repo " + human.ShellWord(repository)
 		}
 		fmt.Fprintf(w, "%s\n      %s\n", w.Prose("  "+stamp(v.Node.ModTime)+"  "+what+", "+in), command)
-	}, []any{e}}
+	})
 }

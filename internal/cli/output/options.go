@@ -47,7 +47,7 @@ func Policy(list []options.Effective, origins bool) Record {
 func Rules(list []rules.Rule) Record {
 	var all []any
 	for _, one := range list {
-		all = append(all, &event.Rule{Type: "rule", Rule: one.Text, Source: one.Origin})
+		all = append(all, event.Of("rule", &event.Rule{Rule: one.Text, Source: one.Origin}))
 	}
 	return &result{func(w *show.Page) {
 		t := table{head: []string{"Kind", "Effect", "Rule~", "From~"}}
@@ -65,7 +65,7 @@ func Rules(list []rules.Rule) Record {
 // Decision is what the rules say about a path: the verdict and the rule.
 func Decision(subject string, d rules.Decision) Record {
 	path, excluded := event.NewPath(subject), d.Verdict == rules.Exclude
-	e := &event.Rule{Type: "decision", Path: &path, Excluded: &excluded}
+	e := &event.Rule{Path: &path, Excluded: &excluded}
 	verdict := "included"
 	switch d.Verdict {
 	case rules.Exclude:
@@ -81,5 +81,5 @@ func Decision(subject string, d rules.Decision) Record {
 			why += ", which decides about " + human.Printable(d.Path)
 		}
 	}
-	return &result{func(w *show.Page) { w.Linef("%s: %s%s", human.Printable(subject), verdict, why) }, []any{e}}
+	return one("decision", e, func(w *show.Page) { w.Linef("%s: %s%s", human.Printable(subject), verdict, why) })
 }

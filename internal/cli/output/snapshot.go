@@ -12,14 +12,14 @@ import (
 
 // Snapshot is one snapshot: in text a line about it, as the head of a listing.
 func Snapshot(l *repo.Listed) Record {
-	return &result{func(w *show.Page) {
+	return one("snapshot", snapshotEvent(l), func(w *show.Page) {
 		s, note := l.Snapshot, ""
 		if s.Description != "" {
 			note = ": " + human.Printable(s.Description)
 		}
 		w.Linef("snapshot %s of %s at %s by %s@%s%s", l.ID.Short(), printableList(s.Sources, ", "), stamp(s.Time),
 			human.Printable(s.User), human.Printable(s.Host), note)
-	}, []any{snapshotEvent(l)}}
+	})
 }
 
 func printableList(list []string, separator string) string {
@@ -33,7 +33,7 @@ func printableList(list []string, separator string) string {
 func snapshotEvent(l *repo.Listed) *event.Snapshot {
 	sn := l.Snapshot
 	e := &event.Snapshot{
-		Type: "snapshot", ID: l.ID.String(), ShortID: l.ID.Short(), Time: sn.Time.Std(), Tree: sn.Tree.String(),
+		ID: l.ID.String(), ShortID: l.ID.Short(), Time: sn.Time.Std(), Tree: sn.Tree.String(),
 		Hostname: sn.Host, Username: sn.User, UID: sn.UID, GID: sn.GID, Tags: sn.Tags, Note: sn.Description,
 		Program: sn.Program,
 		System:  sn.System, TotalFiles: sn.Stats.Content.Files, TotalBytes: sn.Stats.Content.Bytes,
@@ -92,7 +92,7 @@ func (s *Snapshots) Text(w *show.Page) {
 // Events returns a record for each snapshot.
 func (s *Snapshots) Events() (all []any) {
 	for i := range s.List {
-		all = append(all, snapshotEvent(&s.List[i]))
+		all = append(all, event.Of("snapshot", snapshotEvent(&s.List[i])))
 	}
 	return all
 }

@@ -11,7 +11,7 @@ import (
 
 // Stats is the result of stats: the figures of its mode, and the cost unless prices is nil.
 func Stats(s *browse.Statistics, prices *browse.Prices) Record {
-	return &result{func(w *show.Page) { writeStats(w, s, prices) }, []any{statsEvent(s, prices)}}
+	return one("stats", statsEvent(s, prices), func(w *show.Page) { writeStats(w, s, prices) })
 }
 
 func writeStats(w *show.Page, s *browse.Statistics, prices *browse.Prices) {
@@ -84,7 +84,7 @@ func writeCost(w *show.Page, s *browse.Statistics, prices *browse.Prices) {
 }
 
 func statsEvent(s *browse.Statistics, prices *browse.Prices) *event.Statistics {
-	e := &event.Statistics{Type: "stats", Mode: string(s.Mode), Snapshots: s.Snapshots,
+	e := &event.Statistics{Mode: string(s.Mode), Snapshots: s.Snapshots,
 		FileCount: s.Objects(), RestoreSize: s.Bytes, BlobCount: s.Blobs, Stored: s.Stored,
 		Ratio: s.Ratio(), Packs: s.Data.Packs + s.Trees.Packs, ChunkSize: s.ChunkSize}
 	if s.Stored > 0 {

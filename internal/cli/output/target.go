@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/report/show"
 	"github.com/tidemark-backup/tidemark/internal/speedtest"
@@ -26,21 +27,19 @@ func Target(t *target.Report) Record {
 }
 
 func targetEvents(t *target.Report) []any {
-	return []any{&struct {
-		Type    string          `json:"message_type"` // "target"
+	return []any{event.Of("target", &struct {
 		Path    string          `json:"path"`
 		Verdict target.Result   `json:"verdict"`
 		Medium  string          `json:"medium"`
 		Device  string          `json:"device,omitempty"`
 		Mount   target.Identity `json:"mount"`
 		Probes  []target.Probe  `json:"probes"`
-	}{"target", t.Path, t.Verdict(), t.Device.Medium.String(), t.Device.Name(), t.Identity, list(t.Probes)}}
+	}{t.Path, t.Verdict(), t.Device.Medium.String(), t.Device.Name(), t.Identity, list(t.Probes)})}
 }
 
 // Destination is how fast a target takes files: a line and a record for each measurement.
 func Destination(s *target.Speed) Record {
 	type burst struct {
-		Type    string  `json:"message_type"` // "destination"
 		Path    string  `json:"path"`
 		Files   int     `json:"files"`
 		Size    int64   `json:"file_size"`
@@ -49,7 +48,7 @@ func Destination(s *target.Speed) Record {
 	}
 	var all []any
 	for _, b := range []target.Burst{s.Large, s.Small} {
-		all = append(all, &burst{"destination", s.Path, b.Files, b.Size, b.Elapsed.Seconds(), b.Rate()})
+		all = append(all, event.Of("destination", &burst{s.Path, b.Files, b.Size, b.Elapsed.Seconds(), b.Rate()}))
 	}
 	return &result{func(w *show.Page) {
 		for _, line := range s.Lines() {
@@ -83,8 +82,7 @@ func Measurement(m *speedtest.Result, first bool, device, medium string) Record 
 			fmt.Fprintf(w, "%s\n", m.Policy)
 		}
 		fmt.Fprintf(w, "  %-24s %-14s %16s  +-%2.0f %%%s\n", what, on, rate, m.Spread*50, remark)
-	}, []any{&struct {
-		Type       string  `json:"message_type"` // "measurement"
+	}, []any{event.Of("measurement", &struct {
 		Policy     string  `json:"policy"`
 		What       string  `json:"what"`
 		Level      int     `json:"level,omitempty"`
@@ -99,7 +97,7 @@ func Measurement(m *speedtest.Result, first bool, device, medium string) Record 
 		Device     string  `json:"device,omitempty"`
 		Medium     string  `json:"medium,omitempty"`
 	}{
-		"measurement", m.Policy.String(), strings.ReplaceAll(m.What.String(), " ", "_"), m.Level, m.CPUs, m.Rate, unit,
+		m.Policy.String(), strings.ReplaceAll(m.What.String(), " ", "_"), m.Level, m.CPUs, m.Rate, unit,
 		m.Spread, m.Runs, m.Wall.Seconds(), m.CPU.Seconds(), m.OffDevice, device, medium,
-	}}}
+	})}}
 }

@@ -93,14 +93,13 @@ func Priority(pid int, a priority.Applied) Record {
 		for _, note := range a.Notes {
 			fmt.Fprintln(w, "  "+human.Printable(note))
 		}
-	}, []any{&struct {
-		Type    string   `json:"message_type"` // "priority"
+	}, []any{event.Of("priority", &struct {
 		PID     int      `json:"pid"`
 		Policy  string   `json:"policy"`
 		Threads int      `json:"threads"`
 		Now     string   `json:"now"`
 		Notes   []string `json:"notes"`
-	}{"priority", pid, a.Policy.String(), a.Threads, a.Now, list(a.Notes)}}}
+	}{pid, a.Policy.String(), a.Threads, a.Now, list(a.Notes)})}}
 }
 
 // Steered is the state of the service after an order about a job, "" about all: a line for each job that was meant.

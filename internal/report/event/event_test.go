@@ -26,7 +26,7 @@ func TestWordsAreDocumented(t *testing.T) {
 			require.Contains(t, string(text), "`"+r.String()+"`")
 		}
 	}
-	for p := range len(report.PhaseTimes{}) {
+	for p := range len(report.Totals{}.Phases) {
 		require.Contains(t, string(text), "`"+report.Phase(p).Key()+"`")
 	}
 	for s := iopolicy.Disengaged; s <= iopolicy.Waiting; s++ {

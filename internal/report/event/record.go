@@ -63,7 +63,6 @@ func Moment(sec int64, nsec uint32) time.Time {
 
 // Snapshot is a line of `snapshots`, and the first line of `ls`.
 type Snapshot struct {
-	Type       string    `json:"message_type"` // "snapshot"
 	ID         string    `json:"id"`
 	ShortID    string    `json:"short_id"`
 	Time       time.Time `json:"time"`               // start time or `--time`
@@ -117,7 +116,6 @@ type Node struct {
 
 // ContentVersion is a line of `versions`.
 type ContentVersion struct {
-	Type      string    `json:"message_type"` // "version"
 	Path                // path, path_raw
 	NodeType  string    `json:"type"`           // as in `node`
 	Host      string    `json:"host,omitempty"` // if the snapshots are of several
@@ -134,7 +132,6 @@ type ContentVersion struct {
 
 // Statistics is what `stats` prints.
 type Statistics struct {
-	Type string `json:"message_type"` // "stats"
 	// what was counted: `restore-size`, `files-by-contents`, `raw-data`, `unique` or `repository`
 	Mode      string `json:"mode"`
 	Snapshots uint64 `json:"snapshots_count"`
@@ -164,7 +161,6 @@ type RunCost struct {
 
 // Analysis is what `analyze` prints.
 type Analysis struct {
-	Type string `json:"message_type"` // "analysis"
 	// what is counted: `added` (`snapshots` need it, `besides` do not), `needed`, `old` (no newest one of a host and paths
 	// needs it) or `unique` (no other snapshot needs it)
 	About        string   `json:"about"`
@@ -188,7 +184,6 @@ type AnalysisRow struct {
 
 // Key is a line of `key list`.
 type Key struct {
-	Type    string    `json:"message_type"` // "key"
 	ID      string    `json:"id"`
 	Current bool      `json:"current"` // true if it opened the repository
 	Method  string    `json:"method"`  // `passphrase`, `keyfile` or `recovery`
@@ -198,7 +193,6 @@ type Key struct {
 
 // Rule is a line of `rules list`, and what `rules explain` prints for a path.
 type Rule struct {
-	Type     string `json:"message_type"`       // "rule", "decision"
 	Path     *Path  `json:"subject,omitempty"`  // `decision`: object with the path
 	Excluded *bool  `json:"excluded,omitempty"` // boolean
 	Rule     string `json:"rule"`               // text, empty if no rule decides (included)

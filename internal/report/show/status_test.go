@@ -78,7 +78,7 @@ func TestStatusLinesOfSteps(t *testing.T) {
 }
 
 func TestEveryWordOfAStatusIsUnderstood(t *testing.T) {
-	for p := range len(report.PhaseTimes{}) {
+	for p := range len(report.Totals{}.Phases) {
 		require.Equal(t, report.Phase(p), named(report.Phase(p).Key(), report.Done, report.Scanning, report.Phase.Key))
 	}
 	for r := report.Finding; r <= report.Answer; r++ {
