@@ -354,9 +354,9 @@ func (a *app) fromPaths(f *backupFlags, args []string, job *backup.Job) (spec *o
 	if err := a.presentSources(paths, job); err != nil {
 		return nil, err
 	}
-	job.Checkpoint = spec.Sources().Checkpoint
+	job.Checkpoint = spec.Checkpoint()
 	shrink := &job.Source.Shrink
-	shrink.Percent, shrink.Command = spec.Sources().ShrinkLimit, f.acceptCommand(args)
+	shrink.Percent, shrink.Command = spec.ShrinkLimit(), f.acceptCommand(args)
 	reading := spec.Reading()
 	job.Source.Reading.Serialization = reading.Serialization
 	job.Source.Reading.Retries, job.Source.Reading.AccessTime = reading.Retries, reading.AccessTimes

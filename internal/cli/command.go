@@ -33,18 +33,17 @@ func (a *app) command(c *cobra.Command, do func(ctx context.Context, args []stri
 	}
 	check := c.Args
 	c.Args = func(c *cobra.Command, args []string) error {
-		if err := checkLocalArguments(c, args); err != nil {
-			return &usageError{err}
+		err := checkLocalArguments(c, args)
+		if err == nil && (c.Annotations[takesAddress] != "COMMAND" || c.Name() == "backup") {
+			err = checkSwitchWords(c, a.Args, args)
 		}
-		if c.Annotations[takesAddress] != "COMMAND" || c.Name() == "backup" {
-			if err := checkSwitchWords(c, a.Args, args); err != nil {
-				return &usageError{err}
-			}
+		if err == nil {
+			err = argumentError(c, check, args)
 		}
-		if err := argumentError(c, check, args); err != nil {
-			return err
+		if err == nil {
+			err = checkSnapshotArgument(c, args)
 		}
-		return checkSnapshotArgument(c, args)
+		return err
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := a.resolve(c); err != nil {
@@ -58,7 +57,7 @@ func (a *app) command(c *cobra.Command, do func(ctx context.Context, args []stri
 // resolve reads the options and chooses the output format.
 func (a *app) resolve(c *cobra.Command) error {
 	if err := checkLocalFlags(c.Flags()); err != nil {
-		return &usageError{err}
+		return err
 	}
 	read, err := a.optionReader(c.Flags())
 	if err != nil {
@@ -83,7 +82,7 @@ func (a *app) resolve(c *cobra.Command) error {
 		return usagef("--policy-by kernel: only the kernel of macOS carries out these policies: leave it out")
 	}
 	if err := checkLocalOptions(spec); err != nil {
-		return &usageError{err}
+		return err
 	}
 	a.use(spec)
 	out := a.spec.Output()

@@ -128,10 +128,9 @@ func (a *app) daemon(ctx context.Context, once bool) (err error) {
 	steps := &daemon.Children{Program: program, Environ: os.Environ()}
 	release := a.ending.hold() // its steps end by themselves
 	err = daemon.Run(ctx, &daemon.Config{
-		Places: daemon.Places{OptionFile: file, StateDir: state, RuntimeDir: runtime}, Host: hostName(), Once: once,
+		OptionFile: file, StateDir: state, RuntimeDir: runtime, Host: hostName(), Once: once,
 		World: daemon.World{Clock: daemon.SystemClock{}, Machine: machinestate.New(), Sink: sink, Start: steps.Start,
-			Reload: reload},
-		Supervisor: daemon.Supervisor{Notify: notifySystemd, Watchdog: watchdog},
+			Reload: reload, Notify: notifySystemd, Watchdog: watchdog},
 		Facts: daemon.Facts{Remote: daemon.Remote, Damage: daemon.Damage, Settle: a.settleHooks, Access: list.access(ctx),
 			Load: func() ([]*job.Job, []job.Invalid, error) {
 				jobs, invalid, err := job.LoadFile(file, a.Env, os.ReadFile)

@@ -33,9 +33,6 @@ const (
 	dsmcFailed  = 12 // everything else
 )
 
-// errNotActive: nothing runs the jobs by schedule.
-var errNotActive = errors.New("the service is not active: no schedule is followed")
-
 // dsmcCode is exitCode in the return codes of IBM's client.
 func dsmcCode(err error) int {
 	switch {
@@ -403,7 +400,7 @@ func (a *app) dsmcSchedule(ctx context.Context, _ *dsmc.Command) error {
 		return fmt.Errorf("find the state of the service: %w", err)
 	}
 	if !slices.Contains([]string{"active", "loaded"}, state.Active) { // of systemd and of launchd
-		return errNotActive
+		return errors.New("the service is not active: no schedule is followed")
 	}
 	return nil
 }

@@ -220,7 +220,7 @@ func (a *app) dsmcPick(ctx context.Context, r *repo.Repository, s dsmc.Spec, com
 	}
 	number, err := strconv.Atoi(strings.TrimSpace(answer))
 	if err != nil || number < 1 || number > len(all) {
-		return s, repo.Listed{}, errNonePicked
+		return s, repo.Listed{}, errors.New("no version was chosen: nothing was restored")
 	}
 	v := &all[number-1]
 	s = dsmc.Spec{Dir: path.Dir(v.Path), Name: path.Base(v.Path)}
@@ -229,9 +229,6 @@ func (a *app) dsmcPick(ctx context.Context, r *repo.Repository, s dsmc.Spec, com
 	}
 	return s, *v.Last, nil
 }
-
-// errNonePicked: a person chose no version.
-var errNonePicked = errors.New("no version was chosen: nothing was restored")
 
 // takes is the selection of a restore: whether an object is restored, and whether the restore descends into it.
 func takes(s dsmc.Spec, deep bool, at string, typ tree.Type) (take, enter bool) {

@@ -35,20 +35,14 @@ var (
 	errInterrupted = errors.New("interrupted; run the same command again to continue")
 	// errMeasuring replaces errInterrupted for a measurement, which cannot be continued.
 	errMeasuring = errors.New("interrupted; the results so far are valid, and no files are left behind")
-	// errNoSource: a source that was named does not exist.
-	errNoSource = errors.New("no such file or directory: check the path")
 	// errNoneThere: a person expects a repository where there is none.
 	errNoneThere = errors.New("there is no repository at")
-	// errNowhere: the folder in which the program was started is gone.
-	errNowhere = errors.New("the working directory was removed: 'cd' to another one, or to its new place, first")
 	// errNotMounted: nothing is mounted where --require-mount wants it.
 	errNotMounted = errors.New("is not mounted")
 	// errIncomplete: the snapshot lacks objects.
 	errIncomplete = errors.New("some objects could not be backed up")
 	// errDegraded: the target works with limitations.
 	errDegraded = errors.New("the target is usable")
-	// errDamaged: a check has found damage that was not found healed since.
-	errDamaged = errors.New("a repository is damaged: 'tidemark check' shows what still stands")
 	// errUnfit: the target is not suitable for a repository.
 	errUnfit = errors.New("the target is not usable")
 	// errUnmatched: a restore has restored nothing of what a pattern of --include asked for.
@@ -129,7 +123,7 @@ func message(err error) string {
 	}
 	var call *os.SyscallError
 	if errors.As(err, &call) && call.Syscall == "getwd" && missing(call.Err) {
-		return errNowhere.Error()
+		return "the working directory was removed: 'cd' to another one, or to its new place, first"
 	}
 	switch exitCode(err) {
 	case exitInterrupted:

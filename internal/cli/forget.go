@@ -140,9 +140,11 @@ deleted. No prune of that machine removes anything before they are brought back,
 		case len(args) > 0 && !p.Empty():
 			return usagef("name snapshots or give a policy, not both: named snapshots are removed regardless of any policy")
 		case len(args) == 0 && p.Empty() && keepGiven(c.Flags()):
-			return usagef("%w", forget.ErrNothingKept)
+			return usagef("this policy keeps no snapshot at all: give at least one --keep option a number above 0; to drop " +
+				"snapshots all the same, name them by their IDs")
 		case len(args) == 0 && p.Empty():
-			return usagef("%w", forget.ErrNoPolicy)
+			return usagef("nothing says which snapshots to keep: give at least one --keep option, such as --keep-daily 7, or " +
+				"name the snapshots to drop by their IDs")
 		}
 		for _, ref := range args {
 			if !repo.IsID(ref) {

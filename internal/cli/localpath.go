@@ -40,7 +40,7 @@ func checkLocalArguments(c *cobra.Command, args []string) error {
 	}
 	for _, arg := range args {
 		if location.IsShare(arg) {
-			return fmt.Errorf("an argument of %q is the address of a share: only --repo takes an address; "+
+			return usagef("an argument of %q is the address of a share: only --repo takes an address; "+
 				"mount the share and name its folder, or put ./ before the name of a local folder", c.CommandPath())
 		}
 	}
@@ -114,6 +114,6 @@ func checkLocalOptions(spec *options.Spec) error {
 }
 
 func notLocal(what string) error {
-	return fmt.Errorf("%s: the value is the address of a share, and a local path is needed: only --repo takes "+
+	return usagef("%s: the value is the address of a share, and a local path is needed: only --repo takes "+
 		"an address; mount the share and name its folder, or put ./ before the name of a local folder", what)
 }

@@ -19,9 +19,6 @@ import (
 // mostLogged bounds a log, in bytes. A larger one is renamed to NAME.old.
 const mostLogged = 10 << 20
 
-// errNoLog: a path leads to something else than a file.
-var errNoLog = errors.New("it is no ordinary file")
-
 // logFile is a writer that appends lines, with the time before each, to a log. A new log can be read by its owner only.
 type logFile struct {
 	path   string
@@ -81,7 +78,7 @@ func (l *logFile) open() (*os.File, error) {
 		return nil, err
 	}
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(err, fmt.Errorf("%s: %w", human.Printable(l.path), errNoLog), f.Close())
+		return nil, errors.Join(err, fmt.Errorf("%s: it is no ordinary file", human.Printable(l.path)), f.Close())
 	}
 	return f, nil
 }

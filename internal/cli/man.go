@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -11,9 +10,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/cli/output"
 	"github.com/tidemark-backup/tidemark/internal/manual"
 )
-
-// errNoManualDir: without a home directory there is no default folder.
-var errNoManualDir = errors.New("the home directory is unknown: name a folder with --dir")
 
 // manCommand groups what concerns the manual. Packagers use the hidden command.
 func (a *app) manCommand() *cobra.Command {
@@ -39,7 +35,7 @@ func (a *app) manInstallCommand() *cobra.Command {
 			dir = manual.DefaultDir(a.Env, os.Geteuid())
 		}
 		if dir == "" {
-			return &usageError{errNoManualDir}
+			return usagef("the home directory is unknown: name a folder with --dir")
 		}
 		done, err := manual.Install(ctx, c.Root(), dir, buildinfo.Read().Date)
 		if err != nil {

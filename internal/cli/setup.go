@@ -299,7 +299,7 @@ func (s *setupRun) namedSources() (all []string, err error) {
 			return nil, fmt.Errorf("find source %s: %w", path, err)
 		}
 		if _, err := os.Lstat(absolute); err != nil {
-			return nil, fmt.Errorf("source %s: %w", human.Printable(path), errNoSource)
+			return nil, fmt.Errorf("source %s: no such file or directory: check the path", human.Printable(path))
 		}
 		if err := linkedSource(absolute); err != nil {
 			return nil, &usageError{err}

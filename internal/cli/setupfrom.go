@@ -21,15 +21,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/setup"
 )
 
-var (
-	// errNoSetup: a repository has no option file.
-	errNoSetup = errors.New("no snapshot there has an option file: a backup that used one stores it. " +
-		"'tidemark setup' makes a new one, and 'tidemark restore' needs none")
-	// errNoneRead: whether a repository has an option file is not known.
-	errNoneRead = errors.New("no snapshot there that can be read has an option file; others are damaged: see " +
-		"'tidemark check'")
-)
-
 // from writes the option file of a lost machine, and makes a key of this one.
 func (s *setupRun) from(ctx context.Context) error {
 	if err := s.checkFrom(); err != nil {
@@ -94,9 +85,11 @@ func (s *setupRun) chooseSetup(ctx context.Context, r *repo.Repository, back *ou
 	case back.Snapshot != nil:
 		return nil
 	case len(back.Hosts) == 0 && len(back.Unread) > 0:
-		return errNoneRead
+		return errors.New("no snapshot there that can be read has an option file; others are damaged: see " +
+			"'tidemark check'")
 	case len(back.Hosts) == 0:
-		return errNoSetup
+		return errors.New("no snapshot there has an option file: a backup that used one stores it. 'tidemark setup' makes " +
+			"a new one, and 'tidemark restore' needs none")
 	case s.recover.snapshot != "":
 		return usagef("--snapshot %s: no snapshot of that ID has an option file", s.recover.snapshot)
 	}

@@ -40,7 +40,7 @@ func (a *app) presentSources(given []string, job *backup.Job) error {
 			sources, paths = append(sources, source), append(paths, path)
 		}
 	}
-	absent, err := notMounted(a.spec.Sources().RequireMount, sources, localfs.Mounts)
+	absent, err := notMounted(a.spec.RequireMount(), sources, localfs.Mounts)
 	if err != nil {
 		return err
 	}

@@ -81,7 +81,7 @@ func (a *app) showStatus(ctx context.Context, name string, machines bool) error 
 	}
 	switch code := output.VerdictCode(s.Verdict); {
 	case s.Verdict == output.Damaged:
-		return &programError{code, errDamaged}
+		return &programError{code, errors.New("a repository is damaged: 'tidemark check' shows what still stands")}
 	case code != exitOK:
 		return &programError{code: code} // the screen says why
 	}

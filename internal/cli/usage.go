@@ -19,7 +19,7 @@ import (
 func unknownCommand(c *cobra.Command, args []string) error {
 	name := args[0]
 	if err := checkLocalArguments(c, args[:1]); err != nil {
-		return &usageError{err}
+		return err
 	}
 	path := commandWords(c)
 	if theirs := elsewhere.Command(slices.Concat(path, args), len(path)+1); theirs != "" {
@@ -218,7 +218,7 @@ func checkSwitchWords(c *cobra.Command, given, args []string) error {
 			continue
 		}
 		if _, err := os.Lstat(next); missing(err) {
-			return fmt.Errorf("%s takes its value after an equals sign: --%s=%s", word, f.Name, next)
+			return usagef("%s takes its value after an equals sign: --%s=%s", word, f.Name, next)
 		}
 	}
 	return nil

@@ -77,7 +77,7 @@ func TestStepsAreAcceleratedOnOrder(t *testing.T) {
 	stop, err := control.Serve(t.Context(), dir, j)
 	require.NoError(t, err)
 	defer stop()
-	s := &service{Config: &Config{Places: Places{RuntimeDir: dir}}}
+	s := &service{Config: &Config{RuntimeDir: dir}}
 	important := func() bool { return j.Policy() == iopolicy.Important }
 	s.hasten(thisProcess{}) // without an order: nothing
 	s.accelerate(time.Now().Add(time.Hour))

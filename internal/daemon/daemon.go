@@ -95,19 +95,13 @@ type Machine interface {
 
 // Config is what a service consists of.
 type Config struct {
-	Places
 	World
-	Supervisor
 	Facts
-	Host string // name of this machine in snapshots
-	Once bool   // run what is due, then end
-}
-
-// Places are the files and folders of a service.
-type Places struct {
 	OptionFile string
 	StateDir   string // where the service remembers what was run
 	RuntimeDir string // of the control socket; "": without one
+	Host       string // name of this machine in snapshots
+	Once       bool   // run what is due, then end
 }
 
 // World is everything outside the service that it calls: tests have one of their own.
@@ -117,13 +111,9 @@ type World struct {
 	Sink    record.Sink
 	Start   func(s Step, progress func(*event.Status)) (Process, error) // starts a step
 	Reload  <-chan os.Signal                                            // asks to read the option file again
-}
 
-// Supervisor is systemd. Notify reports the state of the service to it; nil: there is none. It wants a ping at least
-// every Watchdog; 0: none.
-type Supervisor struct {
-	Notify   func(state string)
-	Watchdog time.Duration
+	Notify   func(state string) // reports the state of the service to systemd; nil: there is none
+	Watchdog time.Duration      // systemd wants a ping at least so often; 0: never
 }
 
 // Facts are what a service asks about its jobs.

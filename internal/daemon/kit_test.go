@@ -89,7 +89,7 @@ func newWorld(t testing.TB, jobs ...*job.Job) *world {
 		mounted: map[string]bool{}, changes: make(chan struct{}, 1), reloads: make(chan os.Signal, 1),
 		sleeps: make(chan bool), running: map[string]bool{}}
 	w.result = func(Step) (time.Duration, Result) { return time.Minute, Result{} }
-	w.config = &Config{Places: Places{OptionFile: "/nosuch/options", StateDir: w.dir}, Host: "here",
+	w.config = &Config{OptionFile: "/nosuch/options", StateDir: w.dir, Host: "here",
 		World: World{Clock: w, Machine: w, Sink: w, Start: w.Start, Reload: w.reloads},
 		Facts: Facts{Load: w.load, Remote: func(j *job.Job) bool { return strings.HasPrefix(j.Repository, "smb:") }}}
 	return w

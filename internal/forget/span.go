@@ -33,14 +33,9 @@ func AllSpans() (all []Span) {
 	return all
 }
 
-// description is a row of the table of spans.
-type description struct {
-	adverb, noun string
-	layout       string // a time in this layout of package time names its span; "": the week of ISO 8601
-}
-
-func (s Span) describe() description {
-	return [spans]description{
+// describe returns the adverb, the noun, and the layout in which a time names its span; "": the week of ISO 8601.
+func (s Span) describe() [3]string {
+	return [spans][3]string{
 		Hourly:  {"hourly", "hour", "2006-01-02 15 -0700"}, // with the zone: in autumn one hour occurs twice
 		Daily:   {"daily", "day", time.DateOnly},
 		Weekly:  {"weekly", "week", ""},
@@ -50,14 +45,14 @@ func (s Span) describe() description {
 }
 
 // String returns the name of s in policies: "hourly".
-func (s Span) String() string { return s.describe().adverb }
+func (s Span) String() string { return s.describe()[0] }
 
 // Noun returns the unit of s: "hour".
-func (s Span) Noun() string { return s.describe().noun }
+func (s Span) Noun() string { return s.describe()[1] }
 
 // of returns which span a time lies in. Two times in the same one have the same result.
 func (s Span) of(t time.Time) string {
-	if layout := s.describe().layout; layout != "" {
+	if layout := s.describe()[2]; layout != "" {
 		return t.Format(layout)
 	}
 	year, week := t.ISOWeek()

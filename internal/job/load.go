@@ -290,7 +290,7 @@ func (j *Job) options() error {
 	_, errs[1] = ParseKeep(o.Keep)
 	_, errs[2] = ParseQuiet(o.QuietHours)
 	_, errs[3] = ParseBattery(o.OnBattery)
-	for _, at := range j.Spec.Sources().RequireMount {
+	for _, at := range j.Spec.RequireMount() {
 		if !filepath.IsAbs(at) {
 			errs[4] = fmt.Errorf("REQUIREMOUNT %s: write an absolute path", at)
 		}

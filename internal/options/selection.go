@@ -11,17 +11,14 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/rules"
 )
 
-// Sources are the conditions that sources have to meet.
-type Sources struct {
-	RequireMount []string // paths that have to be mount points
-	ShrinkLimit  float64  // percent of files or bytes
-	Checkpoint   time.Duration
-}
+// RequireMount returns the paths that have to be mount points.
+func (s *Spec) RequireMount() []string { return s.strings("require-mount") }
 
-// Sources returns the conditions that sources have to meet.
-func (s *Spec) Sources() Sources {
-	return Sources{s.strings("require-mount"), s.percent("shrink-limit"), s.duration("checkpoint")}
-}
+// ShrinkLimit returns the part of its files or bytes that a source may lose, in percent.
+func (s *Spec) ShrinkLimit() float64 { return s.percent("shrink-limit") }
+
+// Checkpoint returns the time to the first partial snapshot of a first backup; 0: none.
+func (s *Spec) Checkpoint() time.Duration { return s.duration("checkpoint") }
 
 // ExcludesTimeMachine reports whether a backup leaves out what Time Machine does.
 func (s *Spec) ExcludesTimeMachine() bool { return s.bool("exclude-time-machine") }

@@ -47,7 +47,8 @@ func TestOptions(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, &Command{Name: "query backup", Args: []string{"/a b/*"},
 		Options: map[string]string{"inactive": "yes", "subdir": "yes", "pitdate": "01/31/2024"},
-		Flags:   []string{"--resource-utilization=5", "--json", "--quiet"}, Ignored: []string{"PASSWORD"}}, c)
+		Flags:   []string{"--resource-utilization=5", "--json", "--quiet"}, Ignored: []string{"PASSWORD"},
+		Supported: true}, c)
 	c, err = Parse([]string{"i", "-quiet", "--", "-x", "--", "--json"})
 	require.NoError(t, err)
 	require.Equal(t, &Command{Name: "incremental", Args: []string{"-x", "--", "--json"}, Options: map[string]string{},

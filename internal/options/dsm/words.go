@@ -83,7 +83,6 @@ type Vocabulary struct {
 type word struct {
 	full     string // upper case
 	shortest int    // minimum length in bytes
-	own      bool
 }
 
 // The keywords of a file's structure.
@@ -96,23 +95,20 @@ const (
 // of a word are its shortest form. An abbreviation stands for the first keyword it fits; the caller's come first.
 func NewVocabulary(own []string) *Vocabulary {
 	v := &Vocabulary{}
-	for _, w := range slices.Concat([]string{"SErvername", "DEFAULTServer"}, own) {
-		v.add(w, true)
-	}
-	for _, w := range strings.Fields(foreign) {
-		v.add(w, false)
+	for _, w := range slices.Concat([]string{"SErvername", "DEFAULTServer"}, own, strings.Fields(foreign)) {
+		v.add(w)
 	}
 	return v
 }
 
-func (v *Vocabulary) add(text string, own bool) {
+func (v *Vocabulary) add(text string) {
 	shortest := strings.IndexFunc(text, func(r rune) bool { return r >= 'a' && r <= 'z' })
 	if shortest < 0 {
 		shortest = len(text)
 	}
 	full := strings.ToUpper(text)
 	if !slices.ContainsFunc(v.words, func(w word) bool { return w.full == full }) {
-		v.words = append(v.words, word{full, shortest, own})
+		v.words = append(v.words, word{full, shortest})
 	}
 }
 
@@ -149,12 +145,8 @@ func (v *Vocabulary) closest(text string) string {
 	for _, statement := range []string{"INCLUDE", "EXCLUDE", "EXCLUDE.DIR", "EXCLUDE.FS", "EXCLUDE.FILE"} {
 		consider(statement)
 	}
-	for _, own := range []bool{true, false} {
-		for _, w := range v.words {
-			if w.own == own {
-				consider(w.full)
-			}
-		}
+	for _, w := range v.words { // the caller's own come first
+		consider(w.full)
 	}
 	return best
 }

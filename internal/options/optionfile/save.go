@@ -88,7 +88,7 @@ func lock(dir string) (unlock func(), err error) {
 			return func() { _ = d.Close() }, nil
 		}
 		if waited >= patience {
-			return nil, errors.Join(ErrLocked, d.Close())
+			return nil, errors.Join(errors.New("another program has locked its folder for a long time"), d.Close())
 		}
 		time.Sleep(pause)
 	}
