@@ -16,8 +16,7 @@ func (job *Job) Fit(spec *options.Spec, media options.Media) {
 	sysinfo.LetWait(par.Workers.Scanners, cpu)
 	job.Parallel = poolSizes(par)
 	job.Parallel.Processors = allowed
-	if c := spec.Compression(); c.Auto {
-		start := c.Level
+	if start, auto := spec.Compression(); auto {
 		if allowed < 1 {
 			start = 1 // compression will be the bottleneck
 		}

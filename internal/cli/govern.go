@@ -64,7 +64,8 @@ func (a *app) begin(ctx context.Context, kind report.Kind, sources ...string) (l
 
 // writes sets the options of a session whose writes count in a ledger.
 func (a *app) writes(s *repo.SessionOptions, l *report.Ledger) {
-	s.Host, s.Level = hostName(), a.spec.Compression().Level
+	s.Host = hostName()
+	s.Level, _ = a.spec.Compression()
 	if s.Level == 0 {
 		s.Level = -1 // off; 0 is the default of a session
 	}

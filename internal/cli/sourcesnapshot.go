@@ -27,7 +27,7 @@ const (
 // snapshots, and its error concerns only them.
 func (a *app) freeze(ctx context.Context, f *backupFlags, job *backup.Job) (end func() error, err error) {
 	end = func() error { return nil }
-	kind := a.spec.SourceSnapshot().Kind
+	kind := a.spec.SourceSnapshot()
 	if kind == sourcesnap.Off || job.Stdin != nil {
 		return end, nil
 	}
@@ -87,13 +87,13 @@ func (a *app) snapshotMaker(kind string) (sourcesnap.Maker, error) {
 	if kind != sourcesnap.Hook {
 		return sourcesnap.New(kind)
 	}
-	set := a.spec.SourceSnapshot()
-	if set.Begin == "" {
+	set := a.spec.Job().Hooks
+	if set.BeginSource == "" {
 		return nil, usagef("--source-snapshot hook needs --%s", snapshotBegin)
 	}
 	run := func(ctx context.Context, line, option, source, place string) (string, error) {
 		r, err := hook.Run(ctx, hook.Command{
-			Line: line, Timeout: a.spec.Job().Hooks.Timeout, Files: []string{a.spec.FileOf(option)},
+			Line: line, Timeout: set.Timeout, Files: []string{a.spec.FileOf(option)},
 			Env: map[string]string{"TIDEMARK_SOURCE": source, "TIDEMARK_SNAPSHOT": place}, Supervisor: a.Program,
 		})
 		if err != nil {
@@ -105,11 +105,11 @@ func (a *app) snapshotMaker(kind string) (sourcesnap.Maker, error) {
 		return string(r.Output), err
 	}
 	c := &sourcesnap.Commands{Begin: func(ctx context.Context, source string) (string, error) {
-		return run(ctx, set.Begin, snapshotBegin, source, "")
+		return run(ctx, set.BeginSource, snapshotBegin, source, "")
 	}}
-	if set.End != "" {
+	if set.EndSource != "" {
 		c.End = func(ctx context.Context, source, place string) error {
-			_, err := run(ctx, set.End, snapshotEnd, source, place)
+			_, err := run(ctx, set.EndSource, snapshotEnd, source, place)
 			return err
 		}
 	}

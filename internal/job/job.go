@@ -45,11 +45,11 @@ const (
 // undo what others did.
 func (j *Job) Grace(backup bool) time.Duration {
 	hooks := j.Spec.Job().Hooks
-	if !backup || hooks.Before+hooks.After+j.Spec.SourceSnapshot().End == "" {
+	if !backup || hooks.Before+hooks.After+hooks.EndSource == "" {
 		return stepTime
 	}
 	grace := stepTime + signalTime
-	for _, line := range []string{hooks.After, j.Spec.SourceSnapshot().End} {
+	for _, line := range []string{hooks.After, hooks.EndSource} {
 		if line != "" {
 			grace += hooks.Timeout + signalTime
 		}

@@ -121,8 +121,7 @@ func (l *Lost) Missing(content []byte, jobs []*Job, invalid []Invalid) (all []st
 			}
 		}
 		hooks := j.Spec.Job().Hooks
-		for _, command := range []string{hooks.Before, hooks.After, hooks.Failure, j.Spec.SourceSnapshot().Begin,
-			j.Spec.SourceSnapshot().End} {
+		for _, command := range []string{hooks.Before, hooks.After, hooks.Failure, hooks.BeginSource, hooks.EndSource} {
 			if l.gone(command) {
 				say("%s: the command %s", j.Stanza(), human.Printable(command))
 			}

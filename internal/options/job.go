@@ -124,6 +124,7 @@ type Job struct {
 // Hooks are commands around a run, for a shell; "" for none.
 type Hooks struct {
 	Before, After, Failure string
+	BeginSource, EndSource string // make and remove a snapshot of a source
 	Timeout                time.Duration
 	// The option files that contain Before and After.
 	BeforeFiles, AfterFiles []string
@@ -134,6 +135,7 @@ func (s *Spec) hooks() Hooks {
 	return Hooks{
 		Before: unwaited(s.string("before-unwaited")) + s.string("before-command"),
 		After:  unwaited(s.string("after-unwaited")) + s.string("after-command"), Failure: s.string("failure-command"),
+		BeginSource: s.string("snapshot-command"), EndSource: s.string("snapshot-end-command"),
 		Timeout:     s.duration("hook-timeout"),
 		BeforeFiles: []string{s.FileOf("before-command"), s.FileOf("before-unwaited")},
 		AfterFiles:  []string{s.FileOf("after-command"), s.FileOf("after-unwaited")},
@@ -182,16 +184,9 @@ func (s *Spec) Origins(name string) (all []string) {
 // first; "" if the file has none.
 func (s *Spec) Server() string { return s.server }
 
-// SourceSnapshot is how the sources are read from a snapshot of their file system.
-type SourceSnapshot struct {
-	Kind       string // "off", "auto", "btrfs", "apfs" or "hook"
-	Begin, End string // commands; "" for none
-}
-
-// SourceSnapshot returns how the sources are read from a snapshot of their file system.
-func (s *Spec) SourceSnapshot() SourceSnapshot {
-	return SourceSnapshot{s.string("source-snapshot"), s.string("snapshot-command"), s.string("snapshot-end-command")}
-}
+// SourceSnapshot returns how the sources are read from a snapshot of their file system: "off", "auto", "btrfs", "apfs"
+// or "hook".
+func (s *Spec) SourceSnapshot() string { return s.string("source-snapshot") }
 
 // Notify is where the service reports.
 type Notify struct {

@@ -177,12 +177,6 @@ func (s *Spec) TCP() (window, buffer int64) {
 	return s.int("tcp-window-size"), s.int("tcp-buffer-size")
 }
 
-// Compression configures the compression level.
-type Compression struct {
-	Level int  // 0: none; 1 (fastest) to 4 (smallest)
-	Auto  bool // Level is the initial level
-}
-
 // defaultLevel is the initial level for "auto": the second of four.
 const defaultLevel = 2
 
@@ -190,16 +184,16 @@ const defaultLevel = 2
 // each worker and some six times as long, for a few percent.
 const HardestAuto = 3
 
-// Compression returns the level. Of the two options that set it, the one whose source ranks higher counts; from the
-// same source, compression off wins over any level.
-func (s *Spec) Compression() Compression {
-	level := map[string]int{"off": 0, "fastest": 1, "auto": defaultLevel, "better": 3, "max": 4}[s.string("compression")]
+// Compression returns the level: 0 (none) or 1 (fastest) to 4 (smallest); with auto, the initial one. Of the two options
+// that set it, the one whose source ranks higher counts; from the same source, compression off wins over any level.
+func (s *Spec) Compression() (level int, auto bool) {
+	level = map[string]int{"off": 0, "fastest": 1, "auto": defaultLevel, "better": 3, "max": 4}[s.string("compression")]
 	word, number := s.get("compression"), s.get("compression-level")
 	explicit := int(s.int("compression-level"))
 	if explicit > 0 && (number.level > word.level || number.level == word.level && level > 0) {
-		return Compression{Level: explicit}
+		return explicit, false
 	}
-	return Compression{level, s.string("compression") == "auto"}
+	return level, s.string("compression") == "auto"
 }
 
 // Serialization determines what happens to a file that changes while it is read.

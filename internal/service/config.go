@@ -51,9 +51,9 @@ func (c *Config) Add(j *job.Job, mounts []localfs.Mount) {
 	if address, ok := strings.CutPrefix(notify.MetricsAt, "unix:"); ok {
 		c.Writable = append(c.Writable, filepath.Dir(address))
 	}
-	hooks, keys, share, snapshot := j.Spec.Job().Hooks, j.Spec.Keys(), j.Spec.Share(), j.Spec.SourceSnapshot()
+	hooks, keys, share := j.Spec.Job().Hooks, j.Spec.Keys(), j.Spec.Share()
 	c.Commands = c.Commands || hooks.Before+hooks.After+hooks.Failure+keys.PasswordCommand+share.PasswordCommand != "" ||
-		snapshot.Kind != "off" || len(notify.Mail.To) > 0 && notify.Mail.Server == ""
+		j.Spec.SourceSnapshot() != "off" || len(notify.Mail.To) > 0 && notify.Mail.Server == ""
 	for _, path := range []string{keys.PasswordFile, keys.KeyFile, share.PasswordFile, share.Credentials,
 		notify.Mail.PasswordFile} {
 		if name, ok := options.Credential(path); ok && !slices.Contains(c.Credentials, name) {

@@ -52,7 +52,7 @@ func TestOptions(t *testing.T) {
 	c, err = Parse([]string{"i", "-quiet", "--", "-x", "--", "--json"})
 	require.NoError(t, err)
 	require.Equal(t, &Command{Name: "incremental", Args: []string{"-x", "--", "--json"}, Options: map[string]string{},
-		Flags: []string{"--quiet"}}, c, "what follows -- are names")
+		Flags: []string{"--quiet"}, Supported: true}, c, "what follows -- are names")
 	for line, want := range map[string]string{
 		"i -pick": "-pick is not supported by incremental", "i -inactive": "-inactive is not supported by incremental",
 		"i -replace=all": "not supported", "i -subdir": "write it as -subdir=VALUE", "q ba -inactive=yes": "without a value",
