@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -158,11 +159,8 @@ deleted. No prune of that machine removes anything before they are brought back,
 			return err
 		}
 		by, err := parseGroupBy(f.groupBy)
-		if err != nil {
-			return &usageError{err}
-		}
-		after, err := f.after.options(a) // also without --prune
-		if err != nil {
+		after, err2 := f.after.options(a) // also without --prune
+		if err := cmp.Or(err, err2); err != nil {
 			return err
 		}
 		return a.forget(ctx, f, p, by, args, after)

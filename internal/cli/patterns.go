@@ -88,8 +88,8 @@ func (p *patternFlags) compile(env options.Env) (*selection, error) {
 	return nil, nil
 }
 
-// compile returns rules that exclude what the patterns match, nil without patterns, and each pattern that is not from a
-// file in a set of its own.
+// compile returns rules that exclude what the patterns match, nil without patterns, and each pattern that is not from
+// a file in a set of its own.
 func (l *patternLists) compile(name string, env options.Env) (*rules.Set, []*singlePattern, error) {
 	b, none := rules.NewBuilder(), true
 	var single []*singlePattern

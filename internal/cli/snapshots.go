@@ -43,7 +43,7 @@ A snapshot that is dated in the future, since a clock was wrong, counts as of it
 		}
 		by, err := parseGroupBy(groupBy)
 		if err != nil {
-			return &usageError{err}
+			return err
 		}
 		if forgotten && len(args) > 0 {
 			return usagef("--forgotten lists all forgotten snapshots: leave out the IDs")
@@ -144,7 +144,7 @@ func parseGroupBy(text string) ([]groupKey, error) {
 		i := slices.IndexFunc(groupKeys(),
 			func(k groupKey) bool { return strings.TrimSuffix(k.word, "s") == strings.TrimSuffix(word, "s") })
 		if i < 0 {
-			return nil, fmt.Errorf("--group-by %q: choose from host, paths and tags", word)
+			return nil, usagef("--group-by %q: choose from host, paths and tags", word)
 		}
 		by = append(by, groupKeys()[i])
 	}

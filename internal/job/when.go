@@ -19,8 +19,8 @@ func Jitter(machine, job string, most time.Duration) time.Duration {
 	return time.Duration(binary.BigEndian.Uint64(sum[:]) % uint64(most))
 }
 
-// ParseBattery reads pause, run, or a charge such as 50%: the least charge, in percent, at which a job runs on battery.
-// 0: at any; above 100: at none.
+// ParseBattery reads pause, run, or a charge such as 50%: the least charge, in percent, at which a job runs on
+// battery. 0: at any; above 100: at none.
 func ParseBattery(text string) (least int, err error) {
 	switch strings.ToLower(text) {
 	case "pause":

@@ -172,7 +172,7 @@ func (s *Spec) Parallel(cpu int, media Media) Parallel {
 // CommitBytes returns how much is stored between two commits of the index.
 func (s *Spec) CommitBytes() int64 { return s.int("txn-byte-limit") }
 
-// TCP returns the send and receive buffers of a TCP connection, 0: the operating system's; and most bytes of one write.
+// TCP returns the send and receive buffers of a TCP connection (0: the operating system's) and most bytes of a write.
 func (s *Spec) TCP() (window, buffer int64) {
 	return s.int("tcp-window-size"), s.int("tcp-buffer-size")
 }
@@ -184,8 +184,9 @@ const defaultLevel = 2
 // each worker and some six times as long, for a few percent.
 const HardestAuto = 3
 
-// Compression returns the level: 0 (none) or 1 (fastest) to 4 (smallest); with auto, the initial one. Of the two options
-// that set it, the one whose source ranks higher counts; from the same source, compression off wins over any level.
+// Compression returns the level: 0 (none) or 1 (fastest) to 4 (smallest); with auto, the initial one. Of the two
+// options that set it, the one whose source ranks higher counts; from the same source, compression off wins over any
+// level.
 func (s *Spec) Compression() (level int, auto bool) {
 	level = map[string]int{"off": 0, "fastest": 1, "auto": defaultLevel, "better": 3, "max": 4}[s.string("compression")]
 	word, number := s.get("compression"), s.get("compression-level")

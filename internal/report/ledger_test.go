@@ -158,7 +158,8 @@ func TestPhasesAddUpToElapsed(t *testing.T) {
 		l.Phase(Saving)
 		time.Sleep(2 * time.Second)
 		s := l.Snapshot()
-		require.Equal(t, [phaseCount]time.Duration{Opening: time.Second, Scanning: 5 * time.Second, Saving: 2 * time.Second}, s.Phases)
+		require.Equal(t, [phaseCount]time.Duration{Opening: time.Second, Scanning: 5 * time.Second,
+			Saving: 2 * time.Second}, s.Phases)
 		require.Equal(t, 8*time.Second, s.Elapsed)
 		require.Equal(t, Saving, s.Phase)
 	})

@@ -22,8 +22,8 @@ type Command struct {
 	Supported bool // it has an equivalent
 }
 
-// commands lists the commands; capitals are the shortest form of a word. Of several that fit the first one counts. A dash
-// marks those without an equivalent; package elsewhere says what to use instead.
+// commands lists the commands; capitals are the shortest form of a word. Of several that fit the first one counts. A
+// dash marks those without an equivalent; package elsewhere says what to use instead.
 func commands() []string {
 	return []string{
 		"Incremental", "SELective", "REStore", "-RESTArt restore", "-RETrieve", "PREview Backup", "-PREview ARchive",

@@ -151,8 +151,8 @@ func written(t tree.Time) time.Time { return event.Moment(t.Sec, t.Nsec) }
 
 func stamp(t tree.Time) string { return t.Std().Format(time.DateTime) }
 
-// ContentVersion is one of the contents that a file had: two lines, below a heading for the first of its path. host is ""
-// if all snapshots are of one machine, and repository what the command names.
+// ContentVersion is one of the contents that a file had: two lines, below a heading for the first of its path. host is
+// "" if all snapshots are of one machine, and repository what the command names.
 func ContentVersion(v *browse.Version, host, repository string, first bool) Record {
 	oldest, last := v.First, v.Last
 	key, how := outcome(v.Node.Outcome)
