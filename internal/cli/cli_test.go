@@ -22,8 +22,24 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/store/location"
 	"github.com/tidemark-backup/tidemark/internal/store/smb"
 	"github.com/tidemark-backup/tidemark/internal/target"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
+
+// ran runs the program with a folder as its home, and returns what it printed and its exit code.
+func ran(ctx context.Context, t *testing.T, home string, args ...string) (out, failed string, code int) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code = Run(ctx, Process{Args: args, In: &bytes.Buffer{}, Out: &stdout, Err: &stderr,
+		Env: func(name string) (string, bool) {
+			if name == "HOME" || name == "XDG_RUNTIME_DIR" {
+				return home, true
+			}
+			return "", false
+		}})
+	testkit.CollectLess() // the program has bounded its memory
+	return stdout.String(), stderr.String(), code
+}
 
 func TestExitCodes(t *testing.T) {
 	for want, errs := range map[int][]error{

@@ -82,17 +82,13 @@ func TestDumpOfWhatTheSnapshotLacks(t *testing.T) {
 	_, err = r.AddSlot(t.Context(), repo.Secret{Method: keyfile.KeyFile, Value: secret}, "test", keyfile.Params{})
 	require.NoError(t, err)
 	dump := func(path, form string) (code int, reported string, size int64) {
-		var errs bytes.Buffer
 		to := filepath.Join(dir, "archive")
-		code = Run(t.Context(), Process{Out: io.Discard, Err: &errs, Env: func(string) (string, bool) { return "", false },
-			Args: []string{
-				"dump", "--quiet", "--no-cache", "-r", st.Location(), "--key-file", key, "--archive", form, "--target", to,
-				"latest:" + path,
-			}})
+		_, reported, code = ran(t.Context(), t, t.TempDir(), "dump", "--quiet", "--no-cache", "-r", st.Location(),
+			"--key-file", key, "--archive", form, "--target", to, "latest:"+path)
 		info, err := os.Lstat(to)
 		require.NoError(t, err)
 		require.NoError(t, os.Remove(to))
-		return code, errs.String(), info.Size()
+		return code, reported, info.Size()
 	}
 	for _, form := range []string{"tar", "zip"} {
 		code, reported, _ := dump("/whole", form)

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"bytes"
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -82,7 +80,7 @@ func TestWordsOfOtherProgramsHaveAnswers(t *testing.T) {
 // Each command of another program that does not exist here is answered with code 2; flags after it do not matter.
 func TestCommandsOfOtherProgramsAreAnswered(t *testing.T) {
 	testkit.Slow(t)
-	root := (&app{}).tree()
+	root, home := (&app{}).tree(), t.TempDir()
 	for _, row := range elsewhere.Commands() {
 		if exists(root, row.Theirs) || slices.Contains([]string{"help", "list"}, row.Theirs) {
 			continue
@@ -92,11 +90,10 @@ func TestCommandsOfOtherProgramsAreAnswered(t *testing.T) {
 			if first, _, err := root.Find(args); err == nil && first != root && !first.HasSubCommands() {
 				continue // "restore group": group is an argument
 			}
-			var out, errs bytes.Buffer
-			code := Run(context.Background(), Process{Args: args, Out: &out, Err: &errs, Env: noEnv})
-			require.Equal(t, exitUsage, code, "%q: %s", args, errs.String())
-			require.Regexp(t, `unknown command "`+row.Theirs+`" .*\b`+row.Program+`\b`, errs.String())
-			require.Equal(t, 1, strings.Count(errs.String(), "\n"), errs.String())
+			_, said, code := ran(t.Context(), t, home, args...)
+			require.Equal(t, exitUsage, code, "%q: %s", args, said)
+			require.Regexp(t, `unknown command "`+row.Theirs+`" .*\b`+row.Program+`\b`, said)
+			require.Equal(t, 1, strings.Count(said, "\n"), said)
 		}
 	}
 }
@@ -104,7 +101,7 @@ func TestCommandsOfOtherProgramsAreAnswered(t *testing.T) {
 // What people type in their first hour is answered with the line to type here, which contains nothing that may be a
 // secret, and no exclusion as a path to back up.
 func TestTheLineToTypeIsNamed(t *testing.T) {
-	root := (&app{}).tree()
+	root, home := (&app{}).tree(), t.TempDir()
 	for line, want := range map[string]string{
 		"create /r::monday src /srv":                         "tidemark backup --repo /r src /srv'",
 		"create --stats --exclude /srv/x ssh://h/r::n ~/src": "tidemark backup --repo ssh://h/r '~/src'",
@@ -136,11 +133,10 @@ func TestTheLineToTypeIsNamed(t *testing.T) {
 		"policy set --global --keep-latest 3":              "into the option file",
 		"policy show --global":                             "before the first SERVERNAME",
 	} {
-		var out, errs bytes.Buffer
-		code := Run(context.Background(), Process{Args: strings.Fields(line), Out: &out, Err: &errs, Env: noEnv})
-		require.Equal(t, exitUsage, code, "%s: %s", line, errs.String())
-		require.Contains(t, errs.String(), want, line)
-		require.NotContains(t, errs.String(), "geheim")
+		_, said, code := ran(t.Context(), t, home, strings.Fields(line)...)
+		require.Equal(t, exitUsage, code, "%s: %s", line, said)
+		require.Contains(t, said, want, line)
+		require.NotContains(t, said, "geheim")
 	}
 	for _, row := range elsewhere.Commands() {
 		for _, line := range strings.Split(row.Line, "; ") {
@@ -150,8 +146,6 @@ func TestTheLineToTypeIsNamed(t *testing.T) {
 		}
 	}
 }
-
-func noEnv(string) (string, bool) { return "", false }
 
 // A word with one dash is never read as a letter and its value, and what belongs to a flag or a program is left alone.
 func TestSingleDashes(t *testing.T) {

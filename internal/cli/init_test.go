@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"math/rand/v2"
 	"os"
@@ -19,13 +17,13 @@ import (
 func TestChunkSizesAreRefusedInPlainWords(t *testing.T) {
 	dir := t.TempDir()
 	for _, size := range []string{"", "0", "-1", "abc", "1", "8K", "65K", "100000", "3M", "8M", "1G"} {
-		code, said := called(t.Context(), t, "init", "--repo", filepath.Join(dir, "repo"), "--chunk-size="+size)
+		_, said, code := ran(t.Context(), t, t.TempDir(), "init", "--repo", filepath.Join(dir, "repo"), "--chunk-size="+size)
 		require.Equal(t, exitUsage, code, size)
 		require.Contains(t, said, "--chunk-size")
 		require.Contains(t, said, "write a power of two from 16K to 4M, such as 256K or 1M")
 	}
-	code, said := called(t.Context(), t, "init", "--repo", filepath.Join(dir, "repo"), "--from-repo", dir, "--same-key",
-		"--chunk-size", "1M")
+	_, said, code := ran(t.Context(), t, t.TempDir(), "init", "--repo", filepath.Join(dir, "repo"), "--from-repo", dir,
+		"--same-key", "--chunk-size", "1M")
 	require.Equal(t, exitUsage, code)
 	require.Contains(t, said, "leave one of the two out")
 	require.NoDirExists(t, filepath.Join(dir, "repo"))
@@ -39,18 +37,9 @@ func TestChunkSizeOfInitHoldsForLaterBackups(t *testing.T) {
 		t.Helper()
 		home := filepath.Join(dir, machine)
 		require.NoError(t, os.MkdirAll(home, 0o700))
-		var out, said bytes.Buffer
-		code := Run(context.Background(), Process{
-			Args: append(args, place...), In: &bytes.Buffer{}, Out: &out, Err: &said,
-			Env: func(name string) (string, bool) {
-				if name == "HOME" || name == "XDG_RUNTIME_DIR" {
-					return home, true
-				}
-				return "", false
-			},
-		})
-		require.Equal(t, exitOK, code, said.String())
-		return out.String()
+		out, said, code := ran(t.Context(), t, home, append(args, place...)...)
+		require.Equal(t, exitOK, code, said)
+		return out
 	}
 	content := make([]byte, 16<<20)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(content)

@@ -1,12 +1,10 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,20 +14,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/control"
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 )
-
-// ran runs the program in a folder of its own, and returns what it printed and its exit code.
-func ran(t *testing.T, base string, args ...string) (out, failed string, code int) {
-	t.Helper()
-	var stdout, stderr bytes.Buffer
-	code = Run(t.Context(), Process{Args: args, In: strings.NewReader(""), Out: &stdout, Err: &stderr,
-		Env: func(name string) (string, bool) {
-			if name == "HOME" || name == "XDG_RUNTIME_DIR" {
-				return base, true
-			}
-			return "", false
-		}})
-	return stdout.String(), stderr.String(), code
-}
 
 func TestStatusAsksTheService(t *testing.T) {
 	base, err := os.MkdirTemp("", "cli") // paths of sockets are short
@@ -53,45 +37,45 @@ func TestStatusAsksTheService(t *testing.T) {
 	require.NoError(t, err)
 	defer stop()
 
-	out, failed, code := ran(t, base, "status")
+	out, failed, code := ran(t.Context(), t, base, "status")
 	require.Zero(t, code, failed)
 	require.Contains(t, out, "home: idle\n")
 	require.Contains(t, out, "mail: paused\n")
 	require.NotContains(t, out, "not running")
 
-	out, failed, code = ran(t, base, "status", "mail", "--json")
+	out, failed, code = ran(t.Context(), t, base, "status", "mail", "--json")
 	require.Zero(t, code, failed)
 	var got event.Overview
 	require.NoError(t, json.Unmarshal([]byte(out), &got))
 	require.Len(t, got.Service.Jobs, 1)
 	require.Equal(t, "mail", got.Service.Jobs[0].Name)
 
-	_, failed, code = ran(t, base, "status", "none")
+	_, failed, code = ran(t.Context(), t, base, "status", "none")
 	require.Equal(t, 3, code)
 	require.Contains(t, failed, `there is no job "none": there are home, mail`)
 
 	// No job runs, and the steps that start within the time are accelerated.
 	before := time.Now()
-	_, failed, code = ran(t, base, "accelerate", "--for", "20m")
+	_, failed, code = ran(t.Context(), t, base, "accelerate", "--for", "20m")
 	require.Zero(t, code)
 	require.Contains(t, failed, "no job is running")
 	last := orders[len(orders)-1]
 	require.Equal(t, control.Accelerate, last.Action)
 	require.WithinRange(t, last.Until, before.Add(20*time.Minute), time.Now().Add(20*time.Minute))
-	_, _, code = ran(t, base, "accelerate", "--off")
+	_, _, code = ran(t.Context(), t, base, "accelerate", "--off")
 	require.Zero(t, code)
 	require.Equal(t, control.Command{Action: control.Accelerate}, orders[len(orders)-1])
 	count := len(orders)
-	_, failed, code = ran(t, base, "accelerate", "--pid", "1")
+	_, failed, code = ran(t.Context(), t, base, "accelerate", "--pid", "1")
 	require.Equal(t, 1, code)
 	require.Contains(t, failed, "process 1 is no running job of this user")
 	require.Len(t, orders, count, "the service is not asked about one process")
 
 	refused = errors.New("not today")
-	_, failed, code = ran(t, base, "accelerate")
+	_, failed, code = ran(t.Context(), t, base, "accelerate")
 	require.Equal(t, 1, code)
 	require.Contains(t, failed, "not today")
-	out, _, code = ran(t, base, "status")
+	out, _, code = ran(t.Context(), t, base, "status")
 	require.Equal(t, 3, code, "what is missing is shown")
 	require.Contains(t, out, "not today")
 	require.Contains(t, out, "the service runs and does not answer")

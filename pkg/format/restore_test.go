@@ -262,11 +262,12 @@ func TestRestoreWithPkgAlone(t *testing.T) {
 	for name, to := range map[string]string{"link": "folder/deeper/leaf", "dangling": "not/there"} {
 		require.NoError(t, os.Symlink(to, filepath.Join(tree, name)))
 	}
+	r, err := open(filepath.Join(golden, "passphrase"), []byte("correct horse"))
+	require.NoError(t, err)
 	for name, learn := range map[string]func(*repository) error{"index": (*repository).readIndex,
 		"packs": (*repository).readPacks} {
 		t.Run(name, func(t *testing.T) {
-			r, err := open(filepath.Join(golden, "passphrase"), []byte("correct horse"))
-			require.NoError(t, err)
+			clear(r.blobs)
 			require.NoError(t, learn(r))
 			snapshots := 0
 			require.NoError(t, r.each("snapshots", seal.SnapshotObject, func(_ string, plain []byte) error {
@@ -286,14 +287,18 @@ func TestRestoreWithPkgAlone(t *testing.T) {
 	}
 }
 
-// Every golden repository with a passphrase is restored with pkg alone; its files are those that its list names.
+// Every golden repository with a passphrase is restored with pkg alone; its files are those that its list names. A
+// short run takes every third: each takes 0.1 s to unlock.
 func TestGoldensRestoreWithPkgAlone(t *testing.T) {
 	lists, err := filepath.Glob(filepath.Join("..", "..", "testdata", "repos", "v1", "*.txt"))
 	require.NoError(t, err)
-	restored := 0
-	for _, list := range lists {
+	restored, step := 0, 1
+	if testing.Short() {
+		step = 3
+	}
+	for i, list := range lists {
 		repo := strings.TrimSuffix(list, ".txt")
-		if filepath.Base(repo) == "keyfile" {
+		if filepath.Base(repo) == "keyfile" || i%step > 0 {
 			continue
 		}
 		r, err := open(repo, []byte("correct horse"))
@@ -309,7 +314,7 @@ func TestGoldensRestoreWithPkgAlone(t *testing.T) {
 			return nil
 		}))
 	}
-	require.Greater(t, restored, 15)
+	require.Greater(t, restored, 15/step)
 }
 
 // listed returns path, size and hash of the regular files that a list beside a golden repository has of a snapshot.

@@ -336,7 +336,7 @@ func TestRandomScenes(t *testing.T) {
 	t.Parallel()
 	scenes, waited := 200, 0
 	if testing.Short() {
-		scenes = 60
+		scenes = 20
 	}
 	for seed := range uint64(scenes) {
 		ok := t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { waited += exact(t, random(seed)).waited })

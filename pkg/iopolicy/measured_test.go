@@ -47,6 +47,9 @@ func TestSimulatedDisks(t *testing.T) {
 		"queue, 1 deep":         {simQueue(), unpaced(1, 4096, always), 0.75, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if strings.HasSuffix(name, "4 deep") {
+				slow(t) // as 1 deep, and four times the work
+			}
 			s := simScene{model: c.model, others: []simLoad{c.load}, job: reader(iopolicy.Throttle), long: 5 * time.Second}
 			free := s.run(t, alone)
 			for _, s.impact = range []float64{0.05, 1} {

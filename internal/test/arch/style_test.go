@@ -15,9 +15,13 @@ import (
 
 // unfinished finds marks of work that was put off, in any kind of file.
 func unfinished(files []*file) []string {
-	mark := regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X)\b`)
+	marks := []string{"TO" + "DO", "FIX" + "ME", "XX" + "X"}
+	mark := regexp.MustCompile(`\b(` + strings.Join(marks, "|") + `)\b`)
 	var out []string
 	for _, f := range files {
+		if !slices.ContainsFunc(marks, func(m string) bool { return bytes.Contains(f.text, []byte(m)) }) {
+			continue // the expression takes a hundred times longer
+		}
 		for i, line := range bytes.Split(f.text, []byte("\n")) {
 			if found := mark.Find(line); found != nil {
 				out = append(out, fmt.Sprintf("%s:%d: %s", f.path, i+1, found))

@@ -100,7 +100,14 @@ func plainWords(text string) string {
 
 // splitName puts a space before each capital letter that begins a word of a name.
 func splitName(name string) string {
-	return regexp.MustCompile(`([a-z0-9])([A-Z])`).ReplaceAllString(name, "$1 $2")
+	words := make([]byte, 0, 2*len(name))
+	for i := range len(name) {
+		if i > 0 && 'A' <= name[i] && name[i] <= 'Z' && (name[i-1] < 'A' || name[i-1] > 'Z') {
+			words = append(words, ' ')
+		}
+		words = append(words, name[i])
+	}
+	return string(words)
 }
 
 // uses returns where each refused word occurs, by its pattern.

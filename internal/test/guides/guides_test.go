@@ -1,7 +1,6 @@
 package guides
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -12,34 +11,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/cli"
 	"github.com/tidemark-backup/tidemark/internal/test/testkit"
+	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
 )
 
 const root = "../../.."
 
-// TestMain builds the program once.
+// TestMain lets this process be the program, too, where it is started under that name.
 func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "tidemark-guides-")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer func() { _ = os.RemoveAll(dir) }()
-		binary = filepath.Join(dir, "tidemark")
-		build := exec.CommandContext(context.Background(), "go", "build", "-o", binary, "./cmd/tidemark")
-		build.Dir = root
-		if out, err := build.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
-			return 1
-		}
-		return m.Run()
-	}())
+	testscript.Main(m, map[string]func(){"tidemark": func() { os.Exit(cli.Main(keyfile.DefaultParams())) }})
 }
-
-// binary is the program under test.
-var binary string
 
 // command is one that a document shows.
 type command struct {
@@ -127,7 +112,7 @@ func (m *machine) run(t *testing.T, line string) (string, error) {
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
 	home := filepath.Join(m.dir, "home")
 	cmd.Dir = home
-	cmd.Env = []string{"HOME=" + home, "PATH=" + filepath.Dir(binary) + ":" + os.Getenv("PATH"), "XDG_RUNTIME_DIR=" +
+	cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "XDG_RUNTIME_DIR=" +
 		home + "/run", "XDG_STATE_HOME=" + filepath.Join(m.dir, "state")} // that of root outlives the test
 	out, err := cmd.CombinedOutput()
 	return string(out), err

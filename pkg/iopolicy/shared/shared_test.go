@@ -290,7 +290,11 @@ func TestTiersAlternate(t *testing.T) {
 	}{
 		{"hdd", iopolicy.DefaultSettings().PeriodHDD}, {"ssd", iopolicy.DefaultSettings().PeriodSSD},
 	} {
-		for seed := range 5 {
+		seeds := 5
+		if testing.Short() {
+			seeds = 2
+		}
+		for seed := range seeds {
 			r, dir, w := rng(seed), folder(t), newWatch()
 			opt := Options{Clock: w.read, Spacing: c.periods[1]}
 			var got [4]int
