@@ -139,10 +139,6 @@ func Run(ctx context.Context, c Config) (iter.Seq2[Result, error], error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	data, err := newCorpus()
-	if err != nil {
-		return nil, err
-	}
 	if c.Dir != "" { // before the processor is measured, so that errors are reported at once
 		d, err := openDisk(c.Dir, c.Bytes)
 		if err != nil {
@@ -150,10 +146,16 @@ func Run(ctx context.Context, c Config) (iter.Seq2[Result, error], error) {
 		}
 		d.close()
 	}
+	var tasks []task
+	if slices.ContainsFunc(c.What, func(w What) bool { return !w.Disk() }) {
+		data, err := newCorpus()
+		if err != nil {
+			return nil, err
+		}
+		tasks = slices.DeleteFunc(data.tasks(c.Levels), func(t task) bool { return !slices.Contains(c.What, t.what) })
+	}
 	return func(yield func(Result, error) bool) {
-		b := &bench{Config: c, tasks: slices.DeleteFunc(data.tasks(c.Levels), func(t task) bool {
-			return !slices.Contains(c.What, t.what)
-		})}
+		b := &bench{Config: c, tasks: tasks}
 		if c.Dir != "" {
 			var err error
 			if b.disk, err = openDisk(c.Dir, c.Bytes); err != nil {

@@ -201,24 +201,24 @@ func TestLookupNeedsSpace(t *testing.T) {
 func TestFilterSaysNoToNearlyAllNewBlobs(t *testing.T) {
 	c := newCache(t, t.TempDir(), 0)
 	m := newModel()
-	m.merge(t, c, upTo(120_000)) // a filter of several pages
+	m.merge(t, c, upTo(30_000)) // a filter of several pages
 	require.NoError(t, c.Publish())
 	require.Len(t, c.runs, 1)
 	require.Greater(t, c.runs[0].Filter*filterBlock, uint32(2*cachefile.PageSize))
 	f, err := c.runs[0].filterOf()
 	require.NoError(t, err)
 	alarms := 0
-	for i := range 130_000 {
+	for i := range 40_000 {
 		id := id(i)
 		if !f.mayContain(&id) {
-			require.GreaterOrEqual(t, i, 120_000, "a false negative")
-		} else if i >= 120_000 {
+			require.GreaterOrEqual(t, i, 30_000, "a false negative")
+		} else if i >= 30_000 {
 			alarms++
 		}
 	}
 	require.Less(t, alarms, 300, "the rate is about 1 %%")
 	c.runs[0].keepFilter(false) // as of a run that exceeds the bound
-	m.check(t, c, 120_000)
+	m.check(t, c, 30_000)
 }
 
 func TestMergeable(t *testing.T) {
