@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // merged is what a prune makes of segments, as weights, and what it writes for that.
@@ -37,7 +39,7 @@ func TestSegmentsOfAMillionPacks(t *testing.T) {
 	var weights []int
 	rng := rand.New(rand.NewPCG(1, 2))
 	total, written, most := 0, 0, 0
-	for i := range 500_000 {
+	for i := range testkit.Rounds(100_000, 500_000, 500_000) {
 		weight := 2*packWeight + 1 + rng.IntN(100)
 		weights, total = append(weights, weight), total+weight
 		if i%24 == 0 {

@@ -19,6 +19,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/mem"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/index"
 	"github.com/tidemark-backup/tidemark/pkg/format/keyfile"
@@ -98,7 +99,8 @@ func TestEveryBlobHasAPlace(t *testing.T) {
 // TestMemoryOfABlob: in memory a blob takes two bits (one of them during the walk), its share of what is known of its
 // pack, and a tenth of a byte that leads to its place.
 func TestMemoryOfABlob(t *testing.T) {
-	const packs, blobs = 100, 4000
+	const blobs = 4000
+	packs := testkit.Rounds(30, 100, 100)
 	r := indexed(t, packs, blobs)
 	taken := math.Inf(1)
 	for range 3 { // the runtime adds some kilobytes of its own now and then
@@ -112,7 +114,7 @@ func TestMemoryOfABlob(t *testing.T) {
 		require.GreaterOrEqual(t, p.reader.Room, 0)
 		require.EqualValues(t, packs*blobs, p.index.Blobs())
 		p.reader = nil // however many blobs there are
-		taken = min(taken, float64(heap()-before)/(packs*blobs))
+		taken = min(taken, float64(heap()-before)/float64(packs*blobs))
 		runtime.KeepAlive(visited)
 		runtime.KeepAlive(p)
 		require.NoError(t, p.close())

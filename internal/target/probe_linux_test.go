@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -187,7 +186,7 @@ func TestNotAFolder(t *testing.T) {
 
 // A run that is cancelled at any moment leaves nothing behind.
 func TestCancelled(t *testing.T) {
-	path := t.TempDir()
+	path := testkit.RamDir(t)
 	gate := iopolicy.New(iopolicy.Config{Medium: iopolicy.SSD, Settings: iopolicy.DefaultSettings()})
 	pass := gate.Pass(iopolicy.NewClient(iopolicy.Important))
 	cause := errors.New("enough")
@@ -205,10 +204,12 @@ func TestCancelled(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			before := gate.Stats().Operations
 			go func() {
-				for gate.Stats().Operations < before+uint64(i*i*7) && ctx.Err() == nil {
-					runtime.Gosched()
+				for range time.Tick(50 * time.Microsecond) {
+					if gate.Stats().Operations >= before+uint64(i*i*7) || ctx.Err() != nil {
+						cancel(cause)
+						return
+					}
 				}
-				cancel(cause)
 			}()
 			if err := call(ctx); err != nil {
 				require.ErrorIs(t, err, cause, name)

@@ -92,9 +92,28 @@ func (p *Pruned) Snapshot(seed uint64) format.ID {
 // Copied is the same repository once more, in memory, for a machine that has no cache of it.
 func (p *Pruned) Copied(t *testing.T) *Pruned {
 	t.Helper()
-	e := &Engine{T: t, Store: CopyOf(t, p.Store), Parallel: p.Parallel, Open: p.Open}
-	e.Open.Cache.Dir = t.TempDir()
-	return &Pruned{Engine: e, Src: p.Src, Dir: p.Dir, Contents: maps.Clone(p.Contents)}
+	copied := p.Elsewhere(CopyOf(t, p.Store))
+	copied.T, copied.Contents = t, maps.Clone(p.Contents)
+	return copied
+}
+
+// Elsewhere is the same repository on another machine, which reaches it by st and has no cache of it.
+func (p *Pruned) Elsewhere(st store.Store) *Pruned {
+	p.T.Helper()
+	e := &Engine{T: p.T, Store: st, Parallel: p.Parallel, Open: p.Open}
+	e.Open.Cache.Dir = testkit.RamDir(p.T)
+	return &Pruned{Engine: e, Src: p.Src, Dir: p.Dir, Contents: p.Contents}
+}
+
+// PruneTwice prunes as two other machines do: the first puts a mark, the second removes the packs. It may be called in
+// any goroutine.
+func (p *Pruned) PruneTwice(st store.Store, when string) {
+	p.T.Helper()
+	for range 2 {
+		if _, err := p.Elsewhere(st).Prune(SmallPrune()); err != nil {
+			p.T.Errorf("prune %s: %v", when, err)
+		}
+	}
 }
 
 func CopyOf(t *testing.T, st store.Store) store.Store {

@@ -94,9 +94,7 @@ func TestBackupBetweenAnyTwoStepsOfPrune(t *testing.T) {
 		p := base.Copied(t)
 		inner := p.Store
 		st, count := at(inner, n, func() {
-			other := &kit.Engine{T: t, Store: inner, Parallel: p.Parallel, Open: p.Open}
-			other.Open.Cache.Dir = t.TempDir()
-			out, _, err := other.Backup(p.SmallJob())
+			out, _, err := p.Elsewhere(inner).Backup(p.SmallJob())
 			require.NoError(t, err)
 			p.Keep(out.ID)
 		})
@@ -133,16 +131,8 @@ func TestPruneBetweenAnyTwoStepsOfBackup(t *testing.T) {
 		require.NoError(t, err)
 		p.Keep(first.ID)
 		st, count := at(inner, n, func() {
-			other := &kit.Engine{T: t, Store: inner, Parallel: p.Parallel, Open: p.Open}
-			other.Open.Cache.Dir = t.TempDir()
-			(&kit.Pruned{Engine: other, Contents: p.Contents}).Forget(first.ID)
-			for range 2 {
-				other.Open.Cache.Dir = t.TempDir()
-				// Not with require, which must not end a goroutine of the backup.
-				if _, err := (&kit.Pruned{Engine: other}).Prune(kit.SmallPrune()); err != nil {
-					t.Errorf("prune before step %d: %v", n, err)
-				}
-			}
+			p.Elsewhere(inner).Forget(first.ID)
+			p.PruneTwice(inner, fmt.Sprintf("before step %d", n))
 		})
 		p.Store = st
 		out, _, err := p.Backup(p.SmallJob())
@@ -176,13 +166,7 @@ func TestExpiredWriterPublishesNothingThatIsGone(t *testing.T) {
 		job.Session.Uploads = 1
 		st, count := at(inner, n, func() {
 			inner.step(2 * session.LeaseExpiry)
-			for range 2 { // the first puts a mark, the second removes the packs
-				other := &kit.Engine{T: t, Store: inner, Parallel: p.Parallel, Open: p.Open}
-				other.Open.Cache.Dir = t.TempDir()
-				if _, err := (&kit.Pruned{Engine: other}).Prune(kit.SmallPrune()); err != nil {
-					t.Errorf("prune before step %d: %v", n, err)
-				}
-			}
+			p.PruneTwice(inner, fmt.Sprintf("before step %d", n))
 		})
 		p.Store = st
 		out, _, err := p.Backup(job)
@@ -264,17 +248,16 @@ func TestMarkWaitsForOlderWriters(t *testing.T) {
 			return
 		}
 		once.Do(func() {
-			other := &kit.Engine{T: t, Store: inner, Parallel: p.Parallel, Open: p.Open}
-			other.Open.Cache.Dir = t.TempDir()
+			other := p.Elsewhere(inner)
 			dry := kit.SmallPrune()
 			dry.DryRun = true
-			forecast, err := (&kit.Pruned{Engine: other}).Prune(dry)
+			forecast, err := other.Prune(dry)
 			require.NoError(t, err)
 			require.Len(t, forecast.Waiting, 1)
 			require.NotZero(t, forecast.Marked.Packs)
 			require.Zero(t, forecast.Deleted.Packs)
 			require.LessOrEqual(t, forecast.Freed, int64(0))
-			res, err := (&kit.Pruned{Engine: other}).Prune(kit.SmallPrune())
+			res, err := other.Prune(kit.SmallPrune())
 			require.NoError(t, err)
 			require.Len(t, res.Waiting, 1)
 			require.LessOrEqual(t, res.Freed, int64(0), "packs were repacked, and nothing removed yet")
@@ -325,9 +308,7 @@ func TestForgottenBeforeTheLease(t *testing.T) {
 		}
 		once.Do(func() {
 			p.Forget(only)
-			other := &kit.Engine{T: t, Store: inner, Parallel: p.Parallel, Open: p.Open}
-			other.Open.Cache.Dir = t.TempDir()
-			_, err := (&kit.Pruned{Engine: other}).Prune(kit.SmallPrune())
+			_, err := p.Elsewhere(inner).Prune(kit.SmallPrune())
 			require.NoError(t, err)
 			require.Zero(t, kit.Count(t, inner, store.Pack))
 		})

@@ -55,8 +55,7 @@ func checkBeside(p *kit.Pruned, n int, do func(st store.Store)) (found *check.Re
 
 // pruneAlone prunes as another machine.
 func pruneAlone(p *kit.Pruned, st store.Store, limit prune.Limit) {
-	other := &kit.Pruned{Engine: &kit.Engine{T: p.T, Store: st, Parallel: p.Parallel, Open: p.Open}}
-	other.Open.Cache.Dir = p.T.TempDir()
+	other := p.Elsewhere(st)
 	opt := kit.SmallPrune()
 	opt.MaxUnused = limit
 	// Not with require, which must not end a goroutine of the check.
@@ -129,9 +128,7 @@ func TestCheckBesideAPruneFindsDamage(t *testing.T) {
 			beside := p.Copied(t)
 			var failed error
 			found, _, _, _ := checkBeside(beside, n, func(st store.Store) {
-				other := &kit.Pruned{Engine: &kit.Engine{T: t, Store: st, Parallel: p.Parallel, Open: p.Open}}
-				other.Open.Cache.Dir = t.TempDir()
-				_, failed = other.Prune(opt)
+				_, failed = p.Elsewhere(st).Prune(opt)
 			})
 			if _, err := beside.Store.Stat(context.Background(), name); err != nil {
 				continue // nothing needed it

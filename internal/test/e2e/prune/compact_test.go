@@ -122,9 +122,7 @@ func TestAMergeLeavesARunningBackupAlone(t *testing.T) {
 	segments := 0
 	besideSnapshot(p, func(inner store.Store) {
 		segments = kit.Count(t, inner, store.Index)
-		other := &kit.Pruned{Engine: &kit.Engine{T: t, Store: inner, Parallel: p.Parallel, Open: p.Open}}
-		other.Open.Cache.Dir = t.TempDir()
-		_, err := other.Prune(only())
+		_, err := p.Elsewhere(inner).Prune(only())
 		require.NoError(t, err)
 		require.Equal(t, segments, kit.Count(t, inner, store.Index))
 	})
@@ -145,15 +143,12 @@ func TestBackupBetweenAnyTwoStepsOfAMerge(t *testing.T) {
 		p := base.Copied(t)
 		inner := p.Store
 		st, count := at(inner, n, func() {
-			other := &kit.Pruned{Engine: &kit.Engine{T: t, Store: inner, Parallel: p.Parallel, Open: p.Open}, Src: p.Src,
-				Dir: p.Dir, Contents: p.Contents}
-			other.Open.Cache.Dir = t.TempDir()
-			out, _, err := other.Backup(other.SmallJob())
+			out, _, err := p.Elsewhere(inner).Backup(p.SmallJob())
 			if err != nil {
 				t.Errorf("backup before step %d: %v", n, err)
 				return
 			}
-			other.Keep(out.ID)
+			p.Keep(out.ID)
 		})
 		p.Store = st
 		_, err := p.Prune(only())
@@ -179,10 +174,7 @@ func TestAMergeNeedsAPresentSurvey(t *testing.T) {
 			return
 		}
 		if lists++; lists == 3 { // after those of the session and of the survey
-			other := &kit.Pruned{Engine: &kit.Engine{T: t, Store: inner, Parallel: p.Parallel, Open: p.Open}, Src: p.Src,
-				Dir: p.Dir, Contents: p.Contents}
-			other.Open.Cache.Dir = t.TempDir()
-			other.Snapshot(5)
+			p.Elsewhere(inner).Snapshot(5)
 		}
 	}}
 	_, err := p.Prune(only())

@@ -63,16 +63,11 @@ func TestAMarkStaysForAWriterThatHasReadTheIndex(t *testing.T) {
 	t.Parallel()
 	p := kit.BesideBase(t)
 	inner := p.Store.(*mem.Store)
-	other := func() *kit.Pruned {
-		e := &kit.Engine{T: t, Store: inner, Parallel: p.Parallel, Open: p.Open}
-		e.Open.Cache.Dir = t.TempDir()
-		return &kit.Pruned{Engine: e, Contents: p.Contents}
-	}
 	var marked sync.Once
 	p.Store = &steps{Store: inner, before: func(op string, name store.Name) {
 		if op == "put" && name.Kind == store.Snapshot {
 			marked.Do(func() {
-				_, err := other().Prune(kit.SmallPrune())
+				_, err := p.Elsewhere(inner).Prune(kit.SmallPrune())
 				require.NoError(t, err)
 			})
 		}
@@ -88,7 +83,7 @@ func TestAMarkStaysForAWriterThatHasReadTheIndex(t *testing.T) {
 	var out *backup.Outcome
 	ended := make(chan error, 1)
 	var began sync.Once
-	pruning := other()
+	pruning := p.Elsewhere(inner)
 	pruning.Store = &steps{Store: inner, before: func(op string, name store.Name) {
 		if op == "list" && name.Kind == store.Snapshot {
 			began.Do(func() {
@@ -99,7 +94,7 @@ func TestAMarkStaysForAWriterThatHasReadTheIndex(t *testing.T) {
 					})
 				}()
 				late.others.Wait()
-				other().Forget(needs.ID)
+				p.Elsewhere(inner).Forget(needs.ID)
 			})
 		}
 	}}

@@ -122,9 +122,7 @@ func TestFenceBeforeClockSteps(t *testing.T) {
 		st, count := at(inner, n, func() {
 			inner.step(2 * time.Hour)
 			defer inner.step(0)
-			other := &kit.Engine{T: t, Store: killedAtMark{inner}, Parallel: p.Parallel, Open: p.Open}
-			other.Open.Cache.Dir = t.TempDir()
-			if _, err := (&kit.Pruned{Engine: other}).Prune(kit.SmallPrune()); err != nil && !errors.Is(err, errKilled) {
+			if _, err := p.Elsewhere(killedAtMark{inner}).Prune(kit.SmallPrune()); err != nil && !errors.Is(err, errKilled) {
 				t.Errorf("prune before step %d: %v", n, err)
 			}
 		})

@@ -28,13 +28,6 @@ func deleteFile(p *kit.Pruned, id format.ID) map[format.ID]string {
 	return contents
 }
 
-// elsewhere is another machine, with a cache of its own.
-func elsewhere(p *kit.Pruned) *kit.Pruned {
-	e := *p.Engine
-	e.Open.Cache.Dir = p.T.TempDir()
-	return &kit.Pruned{Engine: &e, Src: p.Src, Dir: p.Dir, Contents: p.Contents}
-}
-
 func everything() prune.Options {
 	opt := kit.SmallPrune()
 	opt.MaxUnused = prune.Limit{}
@@ -137,7 +130,7 @@ func TestForgottenElsewhereStaysForgotten(t *testing.T) {
 			p.Few = true
 			old := p.Snapshot(1)
 			p.Snapshot(2)
-			other := elsewhere(p)
+			other := p.Elsewhere(p.Store)
 			other.Forget(old)
 			if yearAgo {
 				_, err := other.Prune(everything())

@@ -55,9 +55,7 @@ func TestAPruneFollowsASnapshotOnce(t *testing.T) {
 		p.Open.Cache.Frames = 1 // each reading of a tree reads the target
 		before, after, err := atMark(p, func() {
 			if beside {
-				other := &kit.Pruned{Engine: &kit.Engine{T: t, Store: inner, Parallel: p.Parallel, Open: p.Open}}
-				other.Open.Cache.Dir = t.TempDir()
-				out, _, err := other.Backup(p.SmallJob())
+				out, _, err := p.Elsewhere(inner).Backup(p.SmallJob())
 				require.NoError(t, err)
 				p.Keep(out.ID)
 			}

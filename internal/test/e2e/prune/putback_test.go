@@ -38,8 +38,7 @@ func TestForgetBetweenAnyTwoStepsOfPutBack(t *testing.T) {
 		require.NoError(t, os.CopyFS(p.Open.Cache.Dir, os.DirFS(base.Open.Cache.Dir))) // with the copies
 		inner := p.Store
 		st, count := at(inner, n, func() {
-			other := &kit.Engine{T: t, Store: inner, Parallel: p.Parallel, Open: p.Open}
-			other.Open.Cache.Dir = t.TempDir()
+			other := p.Elsewhere(inner)
 			if err := os.CopyFS(other.Open.Cache.Dir, os.DirFS(made)); err != nil {
 				t.Error(err)
 			}
@@ -51,7 +50,7 @@ func TestForgetBetweenAnyTwoStepsOfPutBack(t *testing.T) {
 			}
 			delete(p.Contents, lost)
 			for range 2 {
-				if _, err := (&kit.Pruned{Engine: other}).Prune(kit.SmallPrune()); err != nil {
+				if _, err := other.Prune(kit.SmallPrune()); err != nil {
 					t.Errorf("prune before step %d: %v", n, err)
 				}
 			}

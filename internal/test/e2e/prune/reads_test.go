@@ -98,8 +98,7 @@ func TestADryRunSaysWhatAPruneDoes(t *testing.T) {
 			opt.MaxUnused = limits[rng.IntN(len(limits))]
 			if rng.IntN(2) == 0 { // a writer that a mark has to wait for, and which stores forgotten data again
 				ids = append(ids, besideSnapshot(p, func(inner store.Store) {
-					other := &kit.Pruned{Engine: &kit.Engine{T: t, Store: inner, Parallel: p.Parallel, Open: p.Open}}
-					other.Open.Cache.Dir = t.TempDir()
+					other := p.Elsewhere(inner)
 					foretell(other, opt)
 				}))
 			}

@@ -111,11 +111,10 @@ func TestForgetIsUndone(t *testing.T) {
 	}
 	gone = forgetFor(p, again...)
 	require.ElementsMatch(t, again, listForgotten(p), "each once, under its new ID")
-	other := &kit.Engine{T: t, Store: p.Store, Parallel: p.Parallel, Open: p.Open}
-	other.Open.Cache.Dir = t.TempDir()
+	other := p.Elsewhere(p.Store)
 	one := maps.Clone(gone)
 	delete(one, again[0])
-	require.NoError(t, undo(other, one, p.Contents))
+	require.NoError(t, undo(other.Engine, one, p.Contents))
 	_, err = p.Prune(kit.SmallPrune())
 	require.NoError(t, err)
 	p.RequireWhole("one is back")
@@ -142,9 +141,8 @@ func TestUndoBetweenAnyTwoStepsOfPrune(t *testing.T) {
 		p := copied(t, base)
 		inner := p.Store
 		st, count := at(inner, n, func() {
-			other := &kit.Engine{T: t, Store: inner, Parallel: p.Parallel, Open: p.Open}
-			other.Open.Cache.Dir = t.TempDir()
-			switch err := undo(other, gone, p.Contents); {
+			other := p.Elsewhere(inner)
+			switch err := undo(other.Engine, gone, p.Contents); {
 			case errors.Is(err, rewrite.ErrPruned):
 				refused++
 			case err != nil:
@@ -184,13 +182,7 @@ func TestPruneBetweenAnyTwoStepsOfUndo(t *testing.T) {
 		p := copied(t, base)
 		inner := p.Store
 		st, count := at(inner, n, func() {
-			for range 2 {
-				other := &kit.Engine{T: t, Store: inner, Parallel: p.Parallel, Open: p.Open}
-				other.Open.Cache.Dir = t.TempDir()
-				if _, err := (&kit.Pruned{Engine: other}).Prune(kit.SmallPrune()); err != nil {
-					t.Errorf("prune before step %d: %v", n, err)
-				}
-			}
+			p.PruneTwice(inner, fmt.Sprintf("before step %d", n))
 		})
 		p.Store = st
 		err := undo(p.Engine, gone, p.Contents)

@@ -29,9 +29,7 @@ func (b blind) Get(ctx context.Context, name store.Name, off int64, p []byte) er
 
 // blindBackup makes a backup of another machine that cannot read the marks in st.
 func blindBackup(p *kit.Pruned, st store.Store) error {
-	other := &kit.Engine{T: p.T, Store: blind{st}, Parallel: p.Parallel, Open: p.Open}
-	other.Open.Cache.Dir = p.T.TempDir()
-	out, _, err := other.Backup(p.SmallJob())
+	out, _, err := p.Elsewhere(blind{st}).Backup(p.SmallJob())
 	if err == nil {
 		p.Keep(out.ID)
 	}
@@ -45,9 +43,7 @@ func markedBase(t *testing.T) *kit.Pruned {
 	p := kit.BesideBase(t)
 	require.NoError(t, p.With(func(r *repo.Repository) error {
 		return r.WithSession(context.Background(), repo.SessionOptions{}, func(context.Context, *repo.Session) error {
-			other := &kit.Engine{T: t, Store: p.Store, Parallel: p.Parallel, Open: p.Open}
-			other.Open.Cache.Dir = t.TempDir()
-			_, err := (&kit.Pruned{Engine: other}).Prune(kit.SmallPrune())
+			_, err := p.Elsewhere(p.Store).Prune(kit.SmallPrune())
 			return err
 		})
 	}))
@@ -97,13 +93,7 @@ func TestPrunesBesideAWriterThatCannotReadTheirMark(t *testing.T) {
 		p := base.Copied(t)
 		inner := p.Store
 		st, count := at(inner, n, func() {
-			for range 2 {
-				other := &kit.Engine{T: t, Store: inner, Parallel: p.Parallel, Open: p.Open}
-				other.Open.Cache.Dir = t.TempDir()
-				if _, err := (&kit.Pruned{Engine: other}).Prune(kit.SmallPrune()); err != nil {
-					t.Errorf("prune before step %d: %v", n, err)
-				}
-			}
+			p.PruneTwice(inner, fmt.Sprintf("before step %d", n))
 		})
 		require.NoError(t, blindBackup(p, st))
 		require.False(t, t.Failed())

@@ -70,7 +70,7 @@ func smallFiles(t *testing.T, dir string, n int) {
 // TestFirstBackupCost bounds the machine-independent cost of a first backup of small files: allocations for each file,
 // and flushes of the target.
 func TestFirstBackupCost(t *testing.T) {
-	const few, many = 1000, 5000
+	const few, many = 500, 2500
 	cost := func(n int) (mallocs uint64, st *puts) {
 		dir := filepath.Join(testkit.RamDir(t), "src")
 		smallFiles(t, dir, n)

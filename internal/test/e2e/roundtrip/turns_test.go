@@ -189,7 +189,7 @@ func TestTurnsOfForgetAndPrune(t *testing.T) {
 // takes an answer at most, and 50 times as many files hardly more.
 func TestTurnsOfOneFile(t *testing.T) {
 	const deep = "1/2/3/4/5/6/7/8"
-	for _, files := range []int{100, 5000} {
+	for _, files := range []int{60, 3000} {
 		top := testkit.RamDir(t)
 		smallFiles(t, filepath.Join(top, deep), files)
 		one := filepath.Join(top, deep, "001", "file 51.txt")
