@@ -141,11 +141,11 @@ func TestSlotGrantFollowsTheRateOfOthers(t *testing.T) {
 				disk, gate, l := budgeted(c.rate, 0.05, c.medium, c.policy)
 				l.took = c.took
 				require.Equal(t, 1.0, gate.Share(), "no window")
-				workers := 64
+				workers, few := 64, 4
 				if c.medium == iopolicy.HDD {
-					workers = 16
+					workers, few = 16, 16
 				}
-				l.run(t, workers, 2*time.Second) // until the rate is known
+				l.run(t, few, 2*time.Second) // until the rate is known
 				l.reset()
 				over := time.Second
 				if c.medium == iopolicy.HDD { // few requests, and each takes long; the first of each worker wait for nothing
@@ -165,7 +165,7 @@ func TestSlotGrantFollowsTheRateOfOthers(t *testing.T) {
 				require.Equal(t, 1.0, gate.Share(), "a slot grant is one operation")
 				gate.SetMaxImpact(0.05)
 				disk.set(0)
-				l.run(t, workers, time.Second)
+				l.run(t, few, time.Second)
 				require.Equal(t, 1.0, gate.Share(), "the window has closed")
 			})
 		})
@@ -291,7 +291,7 @@ func TestAFlushIsAloneBesideRareReads(t *testing.T) {
 	testkit.Slow(t)
 	synctest.Test(t, func(t *testing.T) {
 		_, gate, l := budgeted(3, 0.05, iopolicy.SSD, iopolicy.Throttle)
-		l.run(t, 64, 2*time.Second) // until the rate is known
+		l.run(t, 4, 2*time.Second) // until the rate is known
 		flush := iopolicy.Op{Kind: iopolicy.Sync, Certain: true}
 		read := iopolicy.Op{Kind: iopolicy.Read, Bytes: 4096, Certain: true}
 		pass := gate.Pass(iopolicy.NewClient(iopolicy.Throttle))

@@ -320,6 +320,26 @@ func TestDoEndsAfterAPanic(t *testing.T) {
 	require.Zero(t, gate.Flying())
 }
 
+// quietWatcher never sees anything.
+type quietWatcher struct{}
+
+func (quietWatcher) Look(iopolicy.Moment) iopolicy.Sighting { return iopolicy.Sighting{} }
+func (quietWatcher) Interval() time.Duration                { return 5 * time.Millisecond }
+
+// pair is one operation that does nothing.
+func pair(ctx context.Context, p *iopolicy.Pass) error {
+	g, err := p.Begin(ctx, iopolicy.Op{Kind: iopolicy.Read, Bytes: 4096})
+	if err != nil {
+		return err
+	}
+	g.End(4096)
+	return nil
+}
+
+type nothing struct{}
+
+func (nothing) Submitted() iopolicy.Bytes { return iopolicy.Bytes{} }
+
 // TestNothingIsAllocated at full speed, nor for what a cache answers inside a window.
 func TestNothingIsAllocated(t *testing.T) {
 	gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings(),

@@ -96,25 +96,3 @@ func TestSeriesInsideAWindow(t *testing.T) {
 		require.Equal(t, 401*ms, time.Since(start), "two periods, and what the last one took")
 	})
 }
-
-// BenchmarkSeries is what a gate costs each of many calls that a cache answers, to compare with BenchmarkPair.
-func BenchmarkSeries(b *testing.B) {
-	gate := iopolicy.New(iopolicy.Config{Settings: iopolicy.DefaultSettings(), Watcher: quietWatcher{}})
-	pass := gate.Pass(iopolicy.NewClient(iopolicy.Throttle))
-	s := &iopolicy.Series{Most: 16}
-	b.ReportAllocs()
-	calls := 0
-	for b.Loop() {
-		if calls > 0 {
-			calls--
-			continue
-		}
-		g, err := pass.Begin(b.Context(), iopolicy.Op{Kind: iopolicy.Metadata})
-		if err != nil {
-			b.Fatal(err)
-		}
-		calls = s.Calls(g, 16)
-		s.End(g, calls)
-		calls--
-	}
-}
