@@ -146,8 +146,9 @@ func TestALookupReadsAPage(t *testing.T) {
 			panic(err)
 		}
 	})
-	// Without its pool a lookup allocates twice. With the race detector a pool loses a quarter of what it is given.
-	require.Less(t, allocated, 1.5)
+	// Without its pool a lookup allocates six times. With the race detector a pool loses a quarter of what it is given,
+	// in the mean.
+	require.Less(t, allocated, 3.0)
 }
 
 // TestMemoryOfATemporary: after the first lookup a tenth of a byte.
