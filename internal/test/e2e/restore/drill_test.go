@@ -59,7 +59,7 @@ func TestDrill(t *testing.T) {
 
 	all, err := drilled(e, drill.Options{Percent: 100})
 	require.NoError(t, err)
-	require.Equal(t, drill.Result{Files: 51, Bytes: all.Bytes, Live: 51}, *all)
+	require.Equal(t, drill.Result{Snapshots: 1, Files: 51, Bytes: all.Bytes, Live: 51}, *all)
 	other, err := drilled(e, drill.Options{Percent: 100, Host: "another machine"})
 	require.NoError(t, err)
 	require.Zero(t, other.Live)
