@@ -77,7 +77,7 @@ func (c *Cache) fail(err error) {
 	if err == nil || c.broken.Swap(true) || errors.Is(err, localfs.ErrStopped) {
 		return
 	}
-	c.cache.GiveUp()
+	c.cache.GiveUp(err)
 	if c.first() {
 		c.ledger.Note("", "remember directories in the cache", err)
 	}

@@ -236,6 +236,37 @@ func TestOpenErrorsOfTheSystemKeepTheFile(t *testing.T) {
 	}
 }
 
+// TestOtherFilesStay: the folder of the cache may be a link to one with other files.
+func TestOtherFilesStay(t *testing.T) {
+	real := t.TempDir()
+	others := map[string]string{"f": "a", "sub/00000007": "b", "0000000g": "c", "000000007": "d", "my-tmp-1": "e"}
+	gone := map[string]string{"00000007": "left by a kill", "tmp-1": "", "0000000a/in": ""}
+	for _, files := range []map[string]string{others, gone} {
+		for name, content := range files {
+			require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(real, name)), 0o700))
+			require.NoError(t, os.WriteFile(filepath.Join(real, name), []byte(content), 0o600))
+		}
+	}
+	link := filepath.Join(t.TempDir(), "dirs")
+	require.NoError(t, os.Symlink(real, link))
+	c := openAt(t, link)
+	remember(t, c, 1, 0, 10)
+	require.Subset(t, files(t, c), []string{"00000001", "state"})
+	require.NoError(t, os.WriteFile(filepath.Join(link, "00000001"), nil, 0o600)) // so that Close removes the cache
+	_, _, err := c.Lookup(key(1), nil)
+	require.NoError(t, err, "nothing counts yet")
+	require.NoError(t, c.SetLiveSnapshots([]format.ID{id(1)}))
+	_, _, err = c.Lookup(key(1), nil)
+	require.ErrorIs(t, err, cachefile.ErrDamaged)
+	require.NoError(t, c.Close())
+	for name, content := range others {
+		got, err := os.ReadFile(filepath.Join(real, name))
+		require.NoError(t, err)
+		require.Equal(t, content, string(got))
+	}
+	require.ElementsMatch(t, []string{"f", "sub", "0000000g", "000000007", "my-tmp-1"}, files(t, c))
+}
+
 // TestGiveUp: a cache that is given up is as it was, also for lookups that run meanwhile.
 func TestGiveUp(t *testing.T) {
 	c := newCache(t)
@@ -252,11 +283,12 @@ func TestGiveUp(t *testing.T) {
 			}
 		})
 	}
-	c.GiveUp()
+	full := errors.New("no space")
+	c.GiveUp(full)
 	all.Wait()
-	require.ErrorIs(t, c.SetLiveSnapshots(nil), cachefile.ErrDamaged)
+	require.ErrorIs(t, c.SetLiveSnapshots(nil), full, "the reason, and no damage")
 	_, err := c.Value("test")
-	require.ErrorIs(t, err, cachefile.ErrDamaged)
+	require.ErrorIs(t, err, full)
 	c = reopen(t, c)
 	require.Equal(t, had, files(t, c))
 }

@@ -10,12 +10,14 @@
 package dircache
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -49,8 +51,8 @@ type Cache struct {
 	dir     string
 	io      localfs.IOContext // nothing is written after its context ends
 	lock    *os.File
-	damaged atomic.Bool // Close removes what there is
-	ended   atomic.Bool // the cache is not used any more
+	damaged atomic.Bool           // Close removes what there is
+	ended   atomic.Pointer[error] // why the cache is not used any more; nil: it is
 
 	write sync.Mutex   // held while the state is changed
 	mu    sync.RWMutex // guards state; held by lookups, which read its layers
@@ -108,15 +110,22 @@ func (c *Cache) load(repo [16]byte) error {
 	return c.io.Names(func() error { c.sweep(s); return nil })
 }
 
-// sweep removes what is not part of a state: a killed process has left it. What cannot be removed does no harm.
+// sweep removes layers and temporary files that are not part of a state: a killed process has left them. What cannot be
+// removed does no harm. Nothing else is touched, since the folder may be a link to one that has other files.
 func (c *Cache) sweep(s *state) {
 	entries, _ := os.ReadDir(c.dir)
 	for _, e := range entries {
 		is := func(l *layer) bool { return l.name() == e.Name() }
-		if e.Name() != lockName && e.Name() != stateName && !slices.ContainsFunc(s.Layers, is) {
+		if own(e.Name()) && !slices.ContainsFunc(s.Layers, is) {
 			_ = os.RemoveAll(filepath.Join(c.dir, e.Name()))
 		}
 	}
+}
+
+// own reports whether a name is that of a layer or of a temporary file.
+func own(name string) bool {
+	_, err := hex.DecodeString(name)
+	return err == nil && len(name) == layerDigits || strings.HasPrefix(name, tempPrefix)
 }
 
 // clear removes the state, and with that everything.
@@ -135,14 +144,22 @@ func replaceable(err error) bool {
 		(!errors.As(err, &errno) || errno == syscall.EIO || errors.Is(err, cachefile.ErrDamaged))
 }
 
-// GiveUp ends the use of the cache after a failure. Later calls return cachefile.ErrDamaged.
-func (c *Cache) GiveUp() { c.ended.Store(true) }
+// GiveUp ends the use of the cache after a failure, which later calls return.
+func (c *Cache) GiveUp(why error) { c.ended.CompareAndSwap(nil, &why) }
+
+// usable returns why the cache is not used any more.
+func (c *Cache) usable() error {
+	if why := c.ended.Load(); why != nil {
+		return *why
+	}
+	return nil
+}
 
 // Close releases the cache. A damaged one is removed.
 func (c *Cache) Close() error {
 	c.write.Lock()
 	defer c.write.Unlock()
-	c.GiveUp()
+	c.GiveUp(os.ErrClosed)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.state.close(nil)
@@ -191,8 +208,8 @@ func (c *Cache) SetValue(name string, value []byte) error {
 
 // Value returns what SetValue stored, or nil.
 func (c *Cache) Value(name string) (value []byte, err error) {
-	if c.ended.Load() {
-		return nil, fmt.Errorf("read a value of the cache: %w", cachefile.ErrDamaged)
+	if err := c.usable(); err != nil {
+		return nil, fmt.Errorf("read a value of the cache: %w", err)
 	}
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -206,8 +223,8 @@ func (c *Cache) Note() ([]byte, error) { return c.Value(noteName) }
 func (c *Cache) change(what string, make func(next *state) (write bool, err error)) error {
 	c.write.Lock()
 	defer c.write.Unlock()
-	if c.ended.Load() {
-		return fmt.Errorf("%s: %w", what, cachefile.ErrDamaged)
+	if err := c.usable(); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	next := *c.state
 	next.Writers, next.Layers, next.Values = slices.Clone(next.Writers), slices.Clone(next.Layers), maps.Clone(next.Values)
@@ -240,7 +257,7 @@ func (c *Cache) drop(s, but *state) {
 func (c *Cache) found(err error) {
 	if errors.Is(err, cachefile.ErrDamaged) {
 		c.damaged.Store(true)
-		c.GiveUp()
+		c.GiveUp(err)
 	}
 }
 
@@ -252,7 +269,7 @@ func (c *Cache) Lookup(key [16]byte, buf []byte) (hit Hit, ok bool, err error) {
 	if len(c.state.newest) == 0 {
 		return Hit{}, false, nil
 	}
-	if err = cachefile.ErrDamaged; !c.ended.Load() {
+	if err = c.usable(); err == nil {
 		hit, ok, err = c.state.lookup(&key, buf)
 		c.found(err)
 	}

@@ -3,6 +3,7 @@ package dircache
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -41,7 +42,10 @@ type layer struct {
 	lookups sync.Pool // *cachefile.Page: neighbours in the tree are neighbours here
 }
 
-func (l *layer) name() string { return fmt.Sprintf("%08x", l.Generation) }
+// layerDigits is the length of a layer's name.
+const layerDigits = 8
+
+func (l *layer) name() string { return fmt.Sprintf("%0*x", layerDigits, l.Generation) }
 
 // entry is what a layer has under a key, beside the value.
 type entry struct {
@@ -233,7 +237,7 @@ func (l *layer) write(dir string, ctx localfs.IOContext, s *state, sources []*so
 	}
 	w.End()
 	w.AddAll(prefixes, 8)
-	return errors.Join(w.Flush(), values.Flush())
+	return cmp.Or(w.Flush(), values.Flush()) // most often both have the same error
 }
 
 // first returns the source of the lowest key: of equal ones the newest, which is the last. nil: all are at their end.

@@ -68,6 +68,9 @@ func readState(path string, io localfs.IOContext) (s *state, err error) {
 	if err := json.Unmarshal(p[4:], &s); err != nil {
 		return nil, lost(err)
 	}
+	if s == nil || slices.Contains(s.Layers, nil) || slices.Contains(s.Writers, nil) {
+		return nil, fmt.Errorf("state of directories: %w", cachefile.ErrDamaged)
+	}
 	return s, nil
 }
 
