@@ -128,7 +128,8 @@ func TestRepairIndex(t *testing.T) {
 			res, err := repairIndex(p, false)
 			require.NoError(t, err)
 			require.NotZero(t, res.Written)
-			res.Written = 0
+			require.True(t, forecast.DryRun)
+			res.Written, res.DryRun = 0, true
 			require.Equal(t, forecast, res)
 			p.RequireWhole("repaired")
 			res, err = repairIndex(p, false)
@@ -307,6 +308,7 @@ func TestRepairWithoutTheSource(t *testing.T) {
 
 	packs, err := repairPacks(p, false)
 	require.NoError(t, err)
+	packs.DryRun = true
 	require.Equal(t, dry, packs)
 	require.Equal(t, lost, named(p, &packs.Losses))
 	for _, s := range packs.Packs {
