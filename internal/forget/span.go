@@ -34,25 +34,32 @@ func AllSpans() (all []Span) {
 }
 
 // describe returns the adverb, the noun, and the layout in which a time names its span; "": the week of ISO 8601.
-func (s Span) describe() [3]string {
-	return [spans][3]string{
+func (s Span) describe() (adverb, noun, layout string) {
+	row := [spans][3]string{
 		Hourly:  {"hourly", "hour", "2006-01-02 15 -0700"}, // with the zone: in autumn one hour occurs twice
 		Daily:   {"daily", "day", time.DateOnly},
 		Weekly:  {"weekly", "week", ""},
 		Monthly: {"monthly", "month", "2006-01"},
 		Yearly:  {"yearly", "year", "2006"},
 	}[s]
+	return row[0], row[1], row[2]
 }
 
 // String returns the name of s in policies: "hourly".
-func (s Span) String() string { return s.describe()[0] }
+func (s Span) String() string {
+	adverb, _, _ := s.describe()
+	return adverb
+}
 
 // Noun returns the unit of s: "hour".
-func (s Span) Noun() string { return s.describe()[1] }
+func (s Span) Noun() string {
+	_, noun, _ := s.describe()
+	return noun
+}
 
 // of returns which span a time lies in. Two times in the same one have the same result.
 func (s Span) of(t time.Time) string {
-	if layout := s.describe()[2]; layout != "" {
+	if _, _, layout := s.describe(); layout != "" {
 		return t.Format(layout)
 	}
 	year, week := t.ISOWeek()
