@@ -1,6 +1,7 @@
 package repo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -241,8 +242,9 @@ func (l *Listed) FromFuture(now time.Time) bool {
 	return dated.Sub(now) > inexact && dated.Sub(l.Stored) > inexact
 }
 
-// ByTime returns a function that orders by time, then by ID, so that the order is deterministic; unreadable ones are
-// last. A snapshot from the future has the time of its storage, so that it is not the latest for ever.
+// ByTime returns a function that orders by time. Of two with one time that is the newer which was made of another, by a
+// rewrite for example; then the ID decides, so that the order is deterministic. Unreadable ones are last. A snapshot
+// from the future has the time of its storage, so that it is not the latest for ever.
 func ByTime(now time.Time) func(a, b Listed) int {
 	at := func(l *Listed) tree.Time {
 		if l.FromFuture(now) {
@@ -257,10 +259,8 @@ func ByTime(now time.Time) func(a, b Listed) int {
 			}
 			return a.ID.Compare(b.ID)
 		}
-		if d := at(&a).Compare(at(&b)); d != 0 {
-			return d
-		}
-		return a.ID.Compare(b.ID)
+		made := boolRank(!a.Snapshot.Original.IsZero()) - boolRank(!b.Snapshot.Original.IsZero())
+		return cmp.Or(at(&a).Compare(at(&b)), made, a.ID.Compare(b.ID))
 	}
 }
 

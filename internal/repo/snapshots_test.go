@@ -74,6 +74,22 @@ func TestSnapshotsAndLatest(t *testing.T) {
 	}
 }
 
+// TestARewrittenSnapshotIsNewer: it has the time of its original, so the IDs would decide by chance which is the
+// latest.
+func TestARewrittenSnapshotIsNewer(t *testing.T) {
+	r := initialise(t, mem.New())
+	for i := range byte(16) {
+		host := string('a' + rune(i))
+		original := save(t, r, snap(format.ID{i}, host, 10))
+		s := snap(format.ID{100 + i}, host, 10)
+		s.Original = original
+		rewritten := save(t, r, s)
+		latest, err := r.FindSnapshot(t.Context(), "latest", repo.Filter{Hosts: []string{host}})
+		require.NoError(t, err)
+		require.Equal(t, rewritten, latest.ID)
+	}
+}
+
 // TestAWrongClockMakesNoSnapshotTheLatestForEver: one dated in the future has the time of its storage. One that is
 // dated a little ahead, as by a clock that runs fast, stays where its time puts it.
 func TestAWrongClockMakesNoSnapshotTheLatestForEver(t *testing.T) {
