@@ -120,7 +120,7 @@ func changeOnce(t *testing.T, how options.Serialization, change func(*os.File) e
 	require.True(t, string(final) == got.Data)
 }
 
-// TestFileThatNeverRests is written to all the time.
+// TestFileThatNeverRests is written to whenever a pack of it is stored, so that no attempt finds it at rest.
 func TestFileThatNeverRests(t *testing.T) {
 	testkit.Slow(t)
 	t.Parallel()
@@ -132,13 +132,18 @@ func TestFileThatNeverRests(t *testing.T) {
 			kit.Settle()
 			inner := mem.New()
 			e := kit.NewEngine(t, inner)
-			restless := newRestless(t, path, func(f *os.File, n uint64) error {
-				_, err := f.WriteAt(binary.BigEndian.AppendUint64(nil, n), int64(n%bigSize)&^7)
-				return err
-			})
-			e.Store = &kit.OnPut{Store: inner, OnPack: restless.begin}
+			f, err := os.OpenFile(path, os.O_RDWR, 0)
+			require.NoError(t, err)
+			defer f.Close()
+			writes := uint64(0)
+			e.Store = &kit.OnPut{Store: inner, OnPack: func() {
+				writes++
+				for at := int64(0); at < bigSize; at += 64 << 10 { // all is new again: the next attempt makes packs, too
+					_, err := f.WriteAt(binary.BigEndian.AppendUint64(nil, writes), at)
+					require.NoError(t, err)
+				}
+			}}
 			made, totals, err := e.Backup(changingJob(e, src, how))
-			restless.end()
 			require.NoError(t, err)
 			got := e.Objects(made.Snapshot.Tree, src)["big"]
 			retries := uint64(2)
@@ -161,50 +166,6 @@ func TestFileThatNeverRests(t *testing.T) {
 			require.NoFileExists(t, filepath.Join(dst, "big"))
 		})
 	}
-}
-
-// restless writes to a file from when it is begun until it is ended.
-type restless struct {
-	t       *testing.T
-	f       *os.File
-	write   func(f *os.File, n uint64) error
-	once    sync.Once
-	stop    chan struct{}
-	stopped chan error
-}
-
-func newRestless(t *testing.T, path string, write func(f *os.File, n uint64) error) *restless {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	require.NoError(t, err)
-	return &restless{t: t, f: f, write: write, stop: make(chan struct{}), stopped: make(chan error, 1)}
-}
-
-func (r *restless) begin() {
-	r.once.Do(func() {
-		started := make(chan struct{})
-		go func() {
-			err := r.write(r.f, 1)
-			close(started)
-			for n := uint64(2); err == nil; n++ {
-				select {
-				case <-r.stop:
-					r.stopped <- nil
-					return
-				default:
-					err = r.write(r.f, n)
-				}
-			}
-			r.stopped <- err
-		}()
-		<-started
-	})
-}
-
-func (r *restless) end() {
-	r.begin()
-	close(r.stop)
-	require.NoError(r.t, <-r.stopped)
-	require.NoError(r.t, r.f.Close())
 }
 
 // TestUnchangedMeansOneState writes a file again and again, block by block, so that at any moment it is a number of
@@ -231,9 +192,21 @@ func TestUnchangedMeansOneState(t *testing.T) {
 			for n := range uint64(blocks) {
 				require.NoError(t, fill(f, n))
 			}
-			require.NoError(t, f.Close())
-			restless := newRestless(t, path, func(f *os.File, n uint64) error { return fill(f, blocks+n-1) })
-			restless.begin()
+			defer f.Close()
+			stop, stopped := make(chan struct{}), make(chan error, 1)
+			go func() {
+				var err error
+				for n := uint64(blocks); err == nil; n++ {
+					select {
+					case <-stop:
+						stopped <- nil
+						return
+					default:
+						err = fill(f, n)
+					}
+				}
+				stopped <- err
+			}()
 			e := kit.NewEngine(t, nil)
 			outcomes := map[tree.Outcome]int{}
 			for range 12 {
@@ -249,7 +222,8 @@ func TestUnchangedMeansOneState(t *testing.T) {
 					require.Contains(t, []tree.Outcome{tree.Dynamic, tree.Skipped}, got.Outcome)
 				}
 			}
-			restless.end()
+			close(stop)
+			require.NoError(t, <-stopped)
 			e.RequireSound()
 			t.Logf("outcomes: %v", outcomes)
 		})
