@@ -25,7 +25,7 @@ const (
 	// may come at each pair, needs more.
 	certainty      = 2
 	alarmCertainty = 3
-	// growth is how many times the recent mean part of the time a grant may be, since more was not tried.
+	// growth is how many times the recent mean grant a grant may be, since more was not tried.
 	growth = 2
 	// largestPart is the largest part of the time that a measured bound allows. What is left allows a contrast.
 	largestPart = 0.7
@@ -101,6 +101,7 @@ type record struct {
 	usual, of float64 // sum of others' rates beside the smaller grant, and of the weights
 	before    float64 // the mean while only the calculation was used; 0: not known
 	pairs     float64 // before is the mean of so many
+	granted   float64 // the mean part of the time of the last grants, whether all of it was used or not
 	at        int64   // when the last pair was added
 	until     int64   // only the calculation is used
 	held      int64   // for how long, the last time
@@ -213,7 +214,7 @@ func (t *trial) bound(now int64, impact, expected float64) float64 {
 	if !t.known(now) {
 		return math.Inf(1)
 	}
-	most := min(largestPart, growth*t.rates.recent.mean)
+	most := min(largestPart, growth*t.record.granted)
 	harm := 0.0
 	for _, e := range []*estimate{&t.rates, &t.turns} {
 		least, greatest := e.bounds()
@@ -274,7 +275,7 @@ func (t *trial) next(now, own int64, impact, share float64, exact bool) {
 		t.turn(moment)
 	}
 	if known && second {
-		t.pair(now, impact)
+		t.pair(now, impact, share)
 	}
 	p.began, p.paused = moment, period{}
 	t.width.next(t.known(now) && t.seen.Served.Took > 0, t.room)
@@ -314,7 +315,7 @@ func (t *trial) turn(end period) {
 }
 
 // pair adds a pair of periods, and returns to the calculation if it shows harm.
-func (t *trial) pair(now int64, impact float64) {
+func (t *trial) pair(now int64, impact, share float64) {
 	r, smaller, larger := &t.record, t.periods.pair[0], t.periods.pair[1]
 	usual, mean := r.usual/r.of, (smaller.rate()+larger.rate())/2
 	kept := keep(smaller.length+larger.length, 1)
@@ -333,6 +334,7 @@ func (t *trial) pair(now int64, impact float64) {
 		return
 	}
 	t.rates.add(kept, (smaller.rate()-larger.rate())/usual, larger.part()-smaller.part(), (larger.part()+smaller.part())/2)
+	r.granted += (share - r.granted) * max(1/recentSamples, 1/t.rates.weight)
 	if r.at, r.strange = now, 0; !t.rates.enough(fewSamples) {
 		return
 	}
