@@ -15,13 +15,14 @@ type computing struct {
 	policy  iopolicy.Policy
 	tids    map[int]bool  // true: it computes; false: it is about to end, and may be idle until then
 	busy    int           // how many compute
-	little  bool          // the job has littlePart of a disk, or less
+	quiet   bool          // threads that wait for a disk have idle scheduling too
 	changes atomic.Uint64 // of the policy
 }
 
-// littlePart is the part of a disk up to which threads that wait for it have idle scheduling too. From there on, what a
-// job computes is what it waits for.
-const littlePart = 1.0 / 3
+// littlePart and muchPart are the parts of a disk up to which and from which threads that wait for it have idle
+// scheduling too, while others use it. Between them batch threads get more done, and others lose nothing to them; with
+// more than muchPart of a disk what a job waits for is the processor.
+const littlePart, muchPart = 1.0 / 3, 3.0 / 4
 
 // set records the policy that is about to be applied.
 func (c *computing) set(policy iopolicy.Policy) {
@@ -100,17 +101,18 @@ func (p *Process) leave(tid int) {
 	}
 }
 
-// Granted notes the part of a disk that the job has, 0 to 1. With little of it the threads that wait for the disk have
-// idle scheduling as well, where they may leave it: what others lose to them would be taken for a loss at the disk, and
-// the job would get even less. docs/adr/0009 has the figures.
+// Granted notes the part of a disk that the job has, 0 to 1; 1: others do not use it. With little of it, the threads
+// that wait for the disk have idle scheduling as well, where they may leave it: what others lose to them would be taken
+// for a loss at the disk, and the job would get even less. With much of it, others read seldom, and each of their reads
+// may wait for such a thread until the scheduler's next tick. docs/adr/0009 has the figures.
 func (p *Process) Granted(part float64) {
 	if p == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if little := part <= littlePart; little != p.little {
-		p.little = little
+	if quiet := part <= littlePart || part >= muchPart && part < 1; quiet != p.quiet {
+		p.quiet = quiet
 		if p.busy > 0 {
 			p.share()
 		}

@@ -74,7 +74,7 @@ func playCompute() int {
 	go compute(change)()
 	first, second := <-tids, <-tids
 	show(first, second)
-	for _, part := range []float64{0.2, 0.7} {
+	for _, part := range []float64{0.2, 0.7, 0.8, 1} {
 		p.Granted(part)
 		show(first, second)
 	}
@@ -134,7 +134,7 @@ func awaitEnd(tids ...int) {
 func TestThreadsThatComputeAreIdle(t *testing.T) {
 	fromPlain(t)
 	testkit.RequireRoot(t)
-	for user, want := range map[string]struct{ after, again threadState }{ // again: also with little of a disk
+	for user, want := range map[string]struct{ after, again threadState }{ // again: also with little of a disk, or with most of it
 		"root":   {plain, lowest},
 		"nobody": {threadState{10, plain.Sched, plain.IO}, throttle},
 	} {
@@ -144,14 +144,16 @@ func TestThreadsThatComputeAreIdle(t *testing.T) {
 				asNobody(t, cmd)
 			}
 			all := computeReports(t, cmd)
-			require.Len(t, all, 6)
+			require.Len(t, all, 8)
 			require.Len(t, all[0].Computing, 2)
 			require.NotContains(t, all[0].Computing, all[0].Main, "it does not end with its goroutine")
 			for i, report := range all {
 				require.GreaterOrEqual(t, len(report.Threads), crowded)
 				require.NotContains(t, strings.Join(report.Notes, " "), "scheduling", "what is about to end is no news")
 				for tid, st := range report.Threads {
-					expected := []threadState{throttle, want.again, throttle, want.after, want.again, want.again}[i]
+					expected := []threadState{
+						throttle, want.again, throttle, want.again, throttle, want.after, want.again, want.again,
+					}[i]
 					if slices.Contains(report.Computing, tid) {
 						expected = lowest
 					}

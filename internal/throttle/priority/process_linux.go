@@ -195,13 +195,13 @@ func (p *Process) pass(policy iopolicy.Policy, out *Applied) (changed bool, err 
 }
 
 // target returns the state that a policy gives to a thread found in some state. Under Throttle the threads that compute
-// have idle scheduling, or all, where they may leave it and none is known to compute or the job has little of a disk.
+// have idle scheduling, or all, where they may leave it and none is known to compute or Granted asks for it.
 func (p *Process) target(tid int, found state, policy iopolicy.Policy) state {
 	if !lowers(policy) {
 		return found
 	}
 	lowered := found.lowered(niceOf(policy), bestEffort(lowestLevel))
-	if policy == iopolicy.Throttle && (p.tids[tid] || p.idle && (p.busy == 0 || p.little)) {
+	if policy == iopolicy.Throttle && (p.tids[tid] || p.idle && (p.busy == 0 || p.quiet)) {
 		lowered = lowered.idle()
 	}
 	return lowered
