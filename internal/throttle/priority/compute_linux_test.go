@@ -134,7 +134,7 @@ func awaitEnd(tids ...int) {
 func TestThreadsThatComputeAreIdle(t *testing.T) {
 	fromPlain(t)
 	testkit.RequireRoot(t)
-	for user, want := range map[string]struct{ after, again threadState }{ // again: also with little of a disk, or with most of it
+	for user, want := range map[string]struct{ after, again threadState }{ // again: with little of a disk, or most of it
 		"root":   {plain, lowest},
 		"nobody": {threadState{10, plain.Sched, plain.IO}, throttle},
 	} {
