@@ -2,6 +2,7 @@ package iopolicy_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -206,6 +207,23 @@ func TestMeasuredBesidePacedUse(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestGrantThatIsNotUsedUpGrows: two seconds after a job has begun, its grants are two fifths of the time or more, though
+// it uses less than half of them.
+func TestGrantThatIsNotUsedUpGrows(t *testing.T) {
+	t.Parallel()
+	s := simScene{model: simFlash(), others: []simLoad{paced(1000, true, 4096)}, job: reader(iopolicy.Throttle),
+		impact: 0.05, long: 6 * time.Second}
+	s.job.workers, s.job.idles = 1, 400*us
+	r := s.run(t, measured)
+	var grants []time.Duration
+	for _, st := range r.stats[(warm+2*time.Second)/sampled:] {
+		grants = append(grants, st.Budget)
+	}
+	slices.Sort(grants)
+	require.GreaterOrEqual(t, grants[len(grants)/2], 10*ms)
+	require.Less(t, r.share(warm+2*time.Second, s.long), 0.2)
 }
 
 // TestMeasuredBesideProgramsThatThink: a program that reads and then calculates keeps what max-impact allows, since

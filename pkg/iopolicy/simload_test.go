@@ -157,9 +157,10 @@ type simJob struct {
 	policy  iopolicy.Policy
 	bytes   int // of a request
 	workers int
-	flushes bool // each 0.5 s one of 4 ms, with a journal of 128 KiB that reaches the disk a little later
-	late    bool // each request occupies a channel not when it is made but 100 ms later
-	pauses  bool // after each 48 MiB the disk pauses for 40 ms
+	flushes bool          // each 0.5 s one of 4 ms, with a journal of 128 KiB that reaches the disk a little later
+	late    bool          // each request occupies a channel not when it is made but 100 ms later
+	pauses  bool          // after each 48 MiB the disk pauses for 40 ms
+	idles   time.Duration // for so long a worker does something else after each request
 }
 
 // run works until ctx ends. It returns when each operation began, if there is one worker.
@@ -193,6 +194,7 @@ func (j simJob) run(ctx context.Context, d *simDisk, own *simUser, pass *iopolic
 				}
 				do(n)
 				g.End(n)
+				time.Sleep(j.idles)
 			}
 		})
 	}
