@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
-	"github.com/tidemark-backup/tidemark/internal/options/dsm"
 	"github.com/tidemark-backup/tidemark/internal/rules"
 )
 
@@ -73,7 +72,7 @@ func (s *Spec) ForDomain(mounts []localfs.Mount) (*Spec, []string, error) {
 			for _, at := range places(out, mounts) {
 				excluded = append(excluded, at)
 				other.statements = append(other.statements,
-					dsm.Line{Keyword: "EXCLUDE.FS", Rest: quotePattern(at), Origin: one.origin})
+					rawLine{Keyword: "EXCLUDE.FS", Rest: quotePattern(at), Origin: one.origin})
 			}
 			continue
 		}
@@ -108,7 +107,7 @@ func between(chosen []string, mounts []localfs.Mount) (all []string) {
 }
 
 // leavesOut reports whether a line of DOMAIN.IMAGE only names what image backups leave out, which is all here.
-func leavesOut(l dsm.Line) bool {
+func leavesOut(l rawLine) bool {
 	words, err := rules.Words(l.Rest)
 	return l.Keyword == "DOMAIN.IMAGE" && err == nil && len(words) > 0 &&
 		!slices.ContainsFunc(words, func(word string) bool { return !strings.HasPrefix(word, "-") })

@@ -4,8 +4,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/tidemark-backup/tidemark/internal/options/dsm"
 )
 
 // WithoutSecrets returns environ, as of os.Environ, without the variables that contain a password. Every program that
@@ -37,21 +35,18 @@ func OfVariable(name string) string {
 // For an option of IBM's client without effect here, option is empty, and hint may name the replacement. keyword is
 // empty for other words.
 func Keyword(word string) (keyword, option, hint string) {
-	table := Table()
-	own := keywordsOf(table)
-	keyword, ok := vocabulary(table).Find(word)
-	if !ok {
+	known := vocabularyOf(Table()).find(word)
+	switch {
+	case known == nil:
 		return "", "", ""
+	case known.option != nil:
+		return known.full, known.option.Name, ""
+	case known.full == server: // not lines of a file, but flags
+		return server, "server-name", ""
+	case known.full == "OPTFILE":
+		return known.full, "option-file", ""
 	}
-	switch o := own[keyword]; {
-	case o != nil:
-		return keyword, o.Name, ""
-	case keyword == "SERVERNAME": // not lines of a file, but flags
-		return keyword, "server-name", ""
-	case keyword == "OPTFILE":
-		return keyword, "option-file", ""
-	}
-	return keyword, "", dsm.Hint(keyword)
+	return known.full, "", hintOf(known.full)
 }
 
 // fileLocations returns the paths of the option file if none is named: the user's, then the machine's. Only the first

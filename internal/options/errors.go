@@ -3,8 +3,6 @@ package options
 import (
 	"errors"
 	"fmt"
-
-	"github.com/tidemark-backup/tidemark/internal/options/dsm"
 )
 
 var (
@@ -14,11 +12,24 @@ var (
 	ErrConflict = errors.New("options contradict each other")
 	// ErrDomain: no file system is left to back up.
 	ErrDomain = errors.New("no file system is left to back up")
+	// errUnknown: a keyword is neither one of an option nor one of IBM's.
+	errUnknown = errors.New("unknown option")
+	// errSyntax: a line is not "KEYWORD value".
+	errSyntax = errors.New("malformed line")
+	// errStanza: the file has no stanza of the chosen name.
+	errStanza = errors.New("no such stanza")
 )
 
-// Error is a mistake in the configuration. Its Origin is "file:line", an environment variable or a flag. It wraps the
-// sentinels of this package, of dsm and of rules.
-type Error = dsm.Error
+// Error is a mistake in the configuration. It wraps the sentinels of this package and of rules.
+type Error struct {
+	Origin string // "file:line", an environment variable, a flag, or the source of a stanza name
+	Err    error
+}
+
+func (e *Error) Error() string { return e.Origin + ": " + e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
 
 // Warning reports a setting without effect, or an unexpected one.
 type Warning struct {

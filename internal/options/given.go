@@ -2,10 +2,7 @@ package options
 
 import (
 	"path/filepath"
-	"slices"
 	"strings"
-
-	"github.com/tidemark-backup/tidemark/internal/options/dsm"
 )
 
 // Given returns what the command line sets, and the keys and logons of the environment, as lines of an option file.
@@ -57,53 +54,44 @@ type FileLine struct {
 // ParseFile returns the lines of an option file that are in effect, in their order. server names the stanza; "": as for
 // every command.
 func ParseFile(path string, content []byte, server string) ([]FileLine, error) {
-	table := Table()
-	keywords := keywordsOf(table)
-	parsed, err := dsm.Parse(path, content, vocabulary(table))
+	parsed, err := parseFile(path, content, Table())
 	if err != nil {
 		return nil, err
 	}
-	lines, err := parsed.Lines(server, "--server-name")
+	lines, err := parsed.lines(server, "--server-name")
 	if err != nil {
 		return nil, err
 	}
 	var all []FileLine
 	for _, l := range lines {
-		keyword := l.Keyword
-		if o := keywords[keyword]; o != nil {
-			keyword = strings.ToUpper(o.Keywords()[0])
-		}
-		values, err := l.Values()
+		values, err := l.values()
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, FileLine{Number: l.Number, Keyword: keyword, Values: values})
+		all = append(all, FileLine{Number: l.Number, Keyword: l.usual(), Values: values})
 	}
 	return all, nil
 }
 
-// Stanza is the place of a stanza in an option file.
-type Stanza = dsm.Stanza
-
 // Stanzas returns the stanzas of an option file in their order, also with an error.
 func Stanzas(path string, content []byte) ([]Stanza, error) {
-	parsed, err := dsm.Parse(path, content, vocabulary(Table()))
-	return parsed.Stanzas(), err
+	parsed, err := parseFile(path, content, Table())
+	return parsed.stanzas, err
 }
 
 // ServerOf returns the stanza of a dsm.sys to which a dsm.opt belongs: the one it names, otherwise that of
 // DEFAULTSERVER, or the first; "" if there is none.
 func ServerOf(path string, content []byte, system string, systemContent []byte) (string, error) {
-	words := vocabulary(Table())
-	f, err := dsm.Parse(path, content, words)
+	table := Table()
+	f, err := parseFile(path, content, table)
 	if err != nil {
 		return "", err
 	}
-	s, err := dsm.Parse(system, systemContent, words)
+	s, err := parseFile(system, systemContent, table)
 	if err != nil {
 		return "", err
 	}
-	return s.Stanza(f.Stanza("")), nil
+	return s.stanza(f.stanza("")), nil
 }
 
 // OnlyStanza returns the content with the lines of all stanzas but one made empty, so that each line keeps its number;
@@ -139,26 +127,6 @@ func LineKeyword(word string) string {
 		return ""
 	}
 	return lines[0].Keyword
-}
-
-// keywordsOf returns the options of a table by their keywords, in upper case.
-func keywordsOf(table []Option) map[string]*Option {
-	all := make(map[string]*Option)
-	for i := range table {
-		for _, word := range table[i].Keywords() {
-			all[strings.ToUpper(word)] = &table[i]
-		}
-	}
-	return all
-}
-
-// vocabulary returns the keywords of a table and IBM's.
-func vocabulary(table []Option) *dsm.Vocabulary {
-	var own []string
-	for i := range table {
-		own = slices.Concat(own, table[i].Keywords())
-	}
-	return dsm.NewVocabulary(own)
 }
 
 // UserFile returns the path of the user's option file; without a home directory, of the machine's.

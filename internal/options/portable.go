@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tidemark-backup/tidemark/internal/options/dsm"
 	"github.com/tidemark-backup/tidemark/internal/rules"
 )
 
@@ -24,8 +23,7 @@ const (
 // to be harmless. Mistakes and options without effect are left out, too. isHere reports whether a place is that of the
 // repository to which the text is stored.
 func Portable(content []byte, isHere func(place string) bool) string {
-	table := Table()
-	keywords, words := keywordsOf(table), vocabulary(table)
+	words := vocabularyOf(Table())
 	var b strings.Builder
 	indent := ""
 	for raw := range strings.SplitSeq(strings.TrimPrefix(string(content), "\ufeff"), "\n") {
@@ -33,24 +31,23 @@ func Portable(content []byte, isHere func(place string) bool) string {
 		if text == "" || text[0] == '*' || text[0] == '#' {
 			continue
 		}
-		l, err := dsm.ParseLine(text, "", words)
+		l, err := parseLine(text, "", words)
 		if err != nil {
 			continue
 		}
-		o := keywords[l.Keyword]
+		o := l.option
 		switch {
-		case l.Keyword == "SERVERNAME":
+		case l.Keyword == server:
 			if b.Len() > 0 {
 				b.WriteByte('\n')
 			}
 			b.WriteString(portable(l.Keyword, l.Rest, 1))
 			indent = "  "
 			continue
-		case o == nil && !rules.IsStatement(l.Keyword) && l.Keyword != "DEFAULTSERVER":
+		case o == nil && !rules.IsStatement(l.Keyword) && l.Keyword != defaultServer:
 			continue
-		case o != nil:
-			l.Keyword = strings.ToUpper(o.Keywords()[0])
 		}
+		l.Keyword = l.usual()
 		line := leftOut + l.Keyword + "\n"
 		switch {
 		case o == nil:
@@ -59,7 +56,7 @@ func Portable(content []byte, isHere func(place string) bool) string {
 			line = portable(l.Keyword, l.Rest, -1)
 		case o.Kind != Domain && o.harmless(&l):
 			line = portable(l.Keyword, l.Rest, 1)
-			if value, _ := l.Value(); slices.Contains([]string{"repo", "rotate", "copy-to"}, o.Name) && isHere(value) {
+			if value, _ := l.value(); slices.Contains([]string{"repo", "rotate", "copy-to"}, o.Name) && isHere(value) {
 				line = here + "\n" + indent + line
 			}
 		}
@@ -104,8 +101,8 @@ func Quote(value string) (text string, ok bool) {
 
 // harmless reports whether the value of a line is no secret, and contains none: it is a valid value of few choices, or
 // a place, or one of an option that is known for it.
-func (o *Option) harmless(l *dsm.Line) bool {
-	value, err := l.Value()
+func (o *Option) harmless(l *rawLine) bool {
+	value, err := l.value()
 	if err != nil || l.Rest == "" && o.Kind != Bool && o.Kind != Count {
 		return err == nil
 	}
@@ -175,7 +172,7 @@ func Rewrite(text string, repository func(place string) string, away func(keywor
 			value = words[0]
 		}
 		switch {
-		case keyword == "SERVERNAME":
+		case keyword == server:
 			stanza = value
 		case isHere:
 			if quoted, ok := Quote(repository(value)); ok {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/tidemark-backup/tidemark/internal/options/dsm"
 	"github.com/tidemark-backup/tidemark/internal/rules"
 )
 
@@ -44,11 +43,10 @@ type resolver struct {
 	read     ReadFile
 	system   string // runtime.GOOS
 	table    []Option
-	keywords map[string]*Option
 	spec     *Spec
 	warnings []Warning
 	problems []error
-	ignored  []dsm.Line // of IBM's client, without effect here
+	ignored  []rawLine // of IBM's client, without effect here
 }
 
 // Resolve returns the effective options. flags may be nil, or lack options: these count as not given. The error names
@@ -100,7 +98,7 @@ func (r *resolver) set(o *Option, text, origin string, from level) {
 		r.spec.settings[o.Name] = []setting{s}
 	}
 	if o.Name == "inclexcl" {
-		r.spec.statements = append(r.spec.statements, dsm.Line{Keyword: "INCLEXCL", Rest: text, Origin: origin})
+		r.spec.statements = append(r.spec.statements, rawLine{Keyword: "INCLEXCL", Rest: text, Origin: origin})
 	}
 }
 
@@ -136,17 +134,16 @@ func (r *resolver) file(flags *pflag.FlagSet) {
 	name = strings.TrimSuffix(name, CopySuffix)
 	if path == "" {
 		if name != "" {
-			r.fail(origin, fmt.Errorf("%w: there is no option file to look for %s in", dsm.ErrStanza, name))
+			r.fail(origin, fmt.Errorf("%w: there is no option file to look for %s in", errStanza, name))
 		}
 		return
 	}
 	r.spec.file = path
-	r.keywords = keywordsOf(r.table)
-	parsed, err := dsm.Parse(path, content, vocabulary(r.table))
+	parsed, err := parseFile(path, content, r.table)
 	if err != nil {
 		r.problems = append(r.problems, err)
 	}
-	if len(parsed.Stanzas()) == 0 && strings.EqualFold(name, NoStanza) {
+	if len(parsed.stanzas) == 0 && strings.EqualFold(name, NoStanza) {
 		name = ""
 	}
 	lines, err := r.linesOf(path, parsed, name, origin)
@@ -154,19 +151,19 @@ func (r *resolver) file(flags *pflag.FlagSet) {
 		r.problems = append(r.problems, err)
 		return
 	}
-	r.spec.server = parsed.Stanza(name)
+	r.spec.server = parsed.stanza(name)
 	for _, l := range lines {
 		r.apply(l)
 	}
 }
 
 // apply applies one line of the effective part of the file.
-func (r *resolver) apply(l dsm.Line) {
+func (r *resolver) apply(l rawLine) {
 	if rules.IsStatement(l.Keyword) {
 		r.spec.statements = append(r.spec.statements, l)
 		return
 	}
-	o := r.keywords[l.Keyword]
+	o := l.option
 	switch {
 	case o != nil:
 	case l.Keyword == "DATEFORMAT", l.Keyword == "REPLACE":
@@ -185,7 +182,7 @@ func (r *resolver) apply(l dsm.Line) {
 		r.set(o, l.Rest, l.Origin, fromFile)
 		return
 	}
-	text, err := l.Value()
+	text, err := l.value()
 	if err != nil {
 		r.problems = append(r.problems, err)
 		return
@@ -197,7 +194,7 @@ func (r *resolver) apply(l dsm.Line) {
 		case Count:
 			text = "1"
 		default:
-			r.fail(l.Origin, fmt.Errorf("%w: %s needs a value", dsm.ErrSyntax, l.Keyword))
+			r.fail(l.Origin, fmt.Errorf("%w: %s needs a value", errSyntax, l.Keyword))
 			return
 		}
 	}
@@ -318,7 +315,7 @@ func (r *resolver) flags(flags *pflag.FlagSet) {
 func (r *resolver) warnIgnored() {
 	for len(r.ignored) > 0 {
 		path := fileOf(r.ignored[0].Origin)
-		var here, others []dsm.Line
+		var here, others []rawLine
 		for _, l := range r.ignored {
 			if fileOf(l.Origin) == path {
 				here = append(here, l)
@@ -335,10 +332,10 @@ func (r *resolver) warnIgnored() {
 func fileOf(origin string) string { return origin[:max(0, strings.LastIndexByte(origin, ':'))] }
 
 // ignoredIn returns the warning of lines without effect of one file, those with the same hint together.
-func ignoredIn(path string, lines []dsm.Line) Warning {
+func ignoredIn(path string, lines []rawLine) Warning {
 	if len(lines) == 1 {
 		w := Warning{Origin: lines[0].Origin, Text: lines[0].Keyword + " has no meaning here and is ignored", Once: true}
-		if hint := dsm.Hint(lines[0].Keyword); hint != "" {
+		if hint := hintOf(lines[0].Keyword); hint != "" {
 			w.Text += ": " + hint
 		}
 		return w
@@ -346,7 +343,7 @@ func ignoredIn(path string, lines []dsm.Line) Warning {
 	var hints []string
 	words := map[string][]string{} // by hint
 	for _, l := range lines {
-		hint := dsm.Hint(l.Keyword)
+		hint := hintOf(l.Keyword)
 		if len(words[hint]) == 0 {
 			hints = append(hints, hint)
 		}
@@ -381,31 +378,31 @@ func (r *resolver) remarks() {
 
 // linesOf returns the effective lines of an option file. As in IBM's client, the server that a dsm.opt names is a
 // stanza of the dsm.sys beside it, whose lines come first.
-func (r *resolver) linesOf(path string, f *dsm.File, name, origin string) ([]dsm.Line, error) {
+func (r *resolver) linesOf(path string, f *parsedFile, name, origin string) ([]rawLine, error) {
 	beside := filepath.Join(filepath.Dir(path), "dsm.sys")
 	if !strings.EqualFold(filepath.Base(path), "dsm.opt") {
-		return f.Lines(name, origin)
+		return f.lines(name, origin)
 	}
 	content, err := r.read(beside)
 	if err != nil {
-		return f.Lines(name, origin) // it may be missing
+		return f.lines(name, origin) // it may be missing
 	}
-	system, err := dsm.Parse(beside, content, vocabulary(r.table))
+	system, err := parseFile(beside, content, r.table)
 	if err != nil {
 		return nil, err
 	}
 	server := name
 	if server == "" {
-		server, origin = f.Server(), path
+		server, origin = f.first(), path
 	}
-	first, err := system.Lines(server, origin)
-	if errors.Is(err, dsm.ErrStanza) {
+	first, err := system.lines(server, origin)
+	if errors.Is(err, errStanza) {
 		if name == "" { // the file stands alone
 			r.warnings = append(r.warnings, Warning{Origin: beside,
 				Text: fmt.Sprintf("it has no SERVERNAME %s and is not used", server)})
 		}
-		alone, failed := f.Lines(name, origin)
-		if errors.Is(failed, dsm.ErrStanza) { // the stanzas to choose from are those of dsm.sys
+		alone, failed := f.lines(name, origin)
+		if errors.Is(failed, errStanza) { // the stanzas to choose from are those of dsm.sys
 			return nil, err
 		}
 		return alone, failed
@@ -413,9 +410,9 @@ func (r *resolver) linesOf(path string, f *dsm.File, name, origin string) ([]dsm
 	if err != nil {
 		return nil, err
 	}
-	own, err := f.Lines(name, origin)
-	if errors.Is(err, dsm.ErrStanza) {
-		own, err = f.Lines("", origin)
+	own, err := f.lines(name, origin)
+	if errors.Is(err, errStanza) {
+		own, err = f.lines("", origin)
 	}
 	return slices.Concat(first, own), err
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/options/dsm"
 	"github.com/tidemark-backup/tidemark/internal/rules"
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
@@ -208,7 +207,7 @@ func TestStanzas(t *testing.T) {
 	require.Equal(t, 2, scanners(m))
 	m.args = []string{"--server-name", "three"}
 	_, _, err := m.resolve(t)
-	require.ErrorIs(t, err, dsm.ErrStanza)
+	require.ErrorIs(t, err, errStanza)
 	require.ErrorContains(t, err, "--server-name: no such stanza: /etc/tidemark/tidemark.opt has no SERVERNAME three, "+
 		"only One, number two")
 	require.Equal(t, 3, scanners(file(text+"DEFAULTSERVER 'number two'\n")))
@@ -252,7 +251,7 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		require.ErrorContains(t, err, want, text)
 	}
 	_, _, err := file("XYZZY 1\nMEMORY x\n").resolve(t)
-	require.ErrorIs(t, err, dsm.ErrUnknown)
+	require.ErrorIs(t, err, errUnknown)
 	require.ErrorIs(t, err, ErrValue, "all mistakes are reported at once")
 	_, _, err = machine{env: map[string]string{"TIDEMARK_MEMORY": "x"}}.resolve(t)
 	require.ErrorContains(t, err, `TIDEMARK_MEMORY: memory: malformed value: "x" is not a size`)
@@ -324,7 +323,7 @@ func TestSourcesOfThePasswordOfAShare(t *testing.T) {
 	Register(flags)
 	require.Nil(t, flags.Lookup("smb-password"), "others can see a command line")
 	_, _, err = file("SMBPASSWORD geheim\n").resolve(t)
-	require.ErrorIs(t, err, dsm.ErrUnknown)
+	require.ErrorIs(t, err, errUnknown)
 	require.NotContains(t, err.Error(), "geheim")
 	require.Equal(t, Share{Sign: true, Verify: "trailer"}, machine{}.spec(t).Share())
 }

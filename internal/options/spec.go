@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidemark-backup/tidemark/internal/options/dsm"
 	"github.com/tidemark-backup/tidemark/internal/report"
 )
 
@@ -14,7 +13,7 @@ import (
 type Spec struct {
 	table      []Option
 	settings   map[string][]setting // by option name; a list has any number
-	statements []dsm.Line           // include and exclude statements and INCLEXCL files, in their order
+	statements []rawLine            // include and exclude statements and INCLEXCL files, in their order
 	file       string
 	server     string            // stanza of the file; "": it has none
 	client     map[string]string // options of IBM's client by their keyword

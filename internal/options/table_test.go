@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-backup/tidemark/internal/options/dsm"
 	"github.com/tidemark-backup/tidemark/internal/rules"
 )
 
@@ -49,13 +48,13 @@ func TestKeywordsCanBeShortened(t *testing.T) {
 	for _, o := range Table() {
 		own = append(own, o.Keywords()...)
 	}
-	words := dsm.NewVocabulary(own)
+	words := vocabularyOf(Table())
 	for _, word := range own {
 		short := strings.TrimRight(word, "abcdefghijklmnopqrstuvwxyz")
 		for _, form := range []string{word, short, strings.ToLower(word), strings.ToLower(short)} {
-			full, ok := words.Find(form)
-			require.True(t, ok, form)
-			require.Equal(t, strings.ToUpper(word), full, form)
+			found := words.find(form)
+			require.NotNil(t, found, form)
+			require.Equal(t, strings.ToUpper(word), found.full, form)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package dsm
+package options
 
 import (
 	"slices"
@@ -52,8 +52,8 @@ VMVERIFYIFLATEST VMVSTORCOMPR VMVSTORTRANSPORT VSSALTSTAGINGDIR VSSUSESYSTEMPROV
 WILDCARDSARELITERAL EVENTLOGGING CHECKFORORPHANS
 `
 
-// Hint returns the replacement of an option without effect here, "" when there is none.
-func Hint(keyword string) string {
+// hintOf returns the replacement of an option without effect here, "" when there is none.
+func hintOf(keyword string) string {
 	switch keyword {
 	case "DOMAIN.IMAGE":
 		return "there are no image backups: name the file systems in DOMAIN to back up their files"
@@ -75,14 +75,13 @@ func Hint(keyword string) string {
 	return ""
 }
 
-// Vocabulary finds keywords, whole or shortened: the caller's own and IBM's.
-type Vocabulary struct {
-	words []word
-}
+// vocabulary finds keywords, whole or shortened: those of options, and IBM's.
+type vocabulary []word
 
 type word struct {
-	full     string // upper case
-	shortest int    // minimum length in bytes
+	full     string  // upper case
+	shortest int     // minimum length in bytes
+	option   *Option // that it sets; nil: none
 }
 
 // The keywords of a file's structure.
@@ -91,46 +90,48 @@ const (
 	defaultServer = "DEFAULTSERVER"
 )
 
-// NewVocabulary returns one with the caller's keywords, in IBM's spelling: the capitals (digits, dots) at the beginning
-// of a word are its shortest form. An abbreviation stands for the first keyword it fits; the caller's come first.
-func NewVocabulary(own []string) *Vocabulary {
-	v := &Vocabulary{}
-	for _, w := range slices.Concat([]string{"SErvername", "DEFAULTServer"}, own, strings.Fields(foreign)) {
-		v.add(w)
+// vocabularyOf returns the keywords of a table and IBM's. The capitals (digits, dots) at the beginning of a word are its
+// shortest form. An abbreviation stands for the first keyword it fits; those of the table come first.
+func vocabularyOf(table []Option) (v vocabulary) {
+	add := func(text string, o *Option) {
+		shortest := strings.IndexFunc(text, func(r rune) bool { return r >= 'a' && r <= 'z' })
+		if shortest < 0 {
+			shortest = len(text)
+		}
+		full := strings.ToUpper(text)
+		if !slices.ContainsFunc(v, func(w word) bool { return w.full == full }) {
+			v = append(v, word{full, shortest, o})
+		}
+	}
+	add("SErvername", nil)
+	add("DEFAULTServer", nil)
+	for i := range table {
+		for _, text := range table[i].Keywords() {
+			add(text, &table[i])
+		}
+	}
+	for text := range strings.FieldsSeq(foreign) {
+		add(text, nil)
 	}
 	return v
 }
 
-func (v *Vocabulary) add(text string) {
-	shortest := strings.IndexFunc(text, func(r rune) bool { return r >= 'a' && r <= 'z' })
-	if shortest < 0 {
-		shortest = len(text)
-	}
-	full := strings.ToUpper(text)
-	if !slices.ContainsFunc(v.words, func(w word) bool { return w.full == full }) {
-		v.words = append(v.words, word{full, shortest})
-	}
-}
-
-// Find returns the full keyword, in upper case, for text.
-func (v *Vocabulary) Find(text string) (full string, ok bool) {
+// find returns the keyword for a text, nil for other texts.
+func (v vocabulary) find(text string) *word {
 	text = strings.ToUpper(text)
-	for _, w := range v.words {
-		if w.full == text {
-			return w.full, true
-		}
+	i := slices.IndexFunc(v, func(w word) bool { return w.full == text })
+	if i < 0 {
+		i = slices.IndexFunc(v, func(w word) bool { return len(text) >= w.shortest && strings.HasPrefix(w.full, text) })
 	}
-	for _, w := range v.words {
-		if len(text) >= w.shortest && strings.HasPrefix(w.full, text) {
-			return w.full, true
-		}
+	if i < 0 {
+		return nil
 	}
-	return "", false
+	return &v[i]
 }
 
-// closest returns a keyword that text may be a misspelling or too short an abbreviation of; "" without a close one. The
-// caller's own win.
-func (v *Vocabulary) closest(text string) string {
+// closest returns a keyword that text may be a misspelling or too short an abbreviation of; "" without a close one.
+// Those of the table win.
+func (v vocabulary) closest(text string) string {
 	text = strings.ToUpper(text)
 	best, distance := "", min(3, max(len(text)/3, 1)+1)
 	consider := func(candidate string) {
@@ -145,7 +146,7 @@ func (v *Vocabulary) closest(text string) string {
 	for _, statement := range []string{"INCLUDE", "EXCLUDE", "EXCLUDE.DIR", "EXCLUDE.FS", "EXCLUDE.FILE"} {
 		consider(statement)
 	}
-	for _, w := range v.words { // the caller's own come first
+	for _, w := range v { // those of the table come first
 		consider(w.full)
 	}
 	return best

@@ -1,4 +1,4 @@
-package dsm
+package options
 
 import (
 	"strings"
@@ -7,63 +7,59 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func vocabulary() *Vocabulary {
-	return NewVocabulary([]string{"RESOURceutilization", "MEMORY", "QUIET"})
-}
-
 func TestGrammar(t *testing.T) {
 	text := "\xef\xbb\xbf* comment\r\n  # comment\r\nmemory\t 5M \r\nRESOUR \"a b\"\r\n\r\nquiet\nexclude.dir  '/a b' X\n"
-	f, err := Parse("f", []byte(text), vocabulary())
+	f, err := parseFile("f", []byte(text), Table())
 	require.NoError(t, err)
-	lines, err := f.Lines("", "")
+	lines, err := f.lines("", "")
 	require.NoError(t, err)
-	require.Equal(t, []Line{
-		{"MEMORY", "5M", "f:3", 3},
-		{"RESOURCEUTILIZATION", `"a b"`, "f:4", 4},
-		{"QUIET", "", "f:6", 6},
-		{"EXCLUDE.DIR", "'/a b' X", "f:7", 7},
+	for i := range lines {
+		lines[i].option = nil
+	}
+	require.Equal(t, []rawLine{
+		{"MEMORY", "5M", "f:3", 3, nil},
+		{"RESOURCEUTILIZATION", `"a b"`, "f:4", 4, nil},
+		{"QUIET", "", "f:6", 6, nil},
+		{"EXCLUDE.DIR", "'/a b' X", "f:7", 7, nil},
 	}, lines)
-	value, err := lines[1].Value()
+	value, err := lines[1].value()
 	require.NoError(t, err)
 	require.Equal(t, "a b", value)
-	_, err = lines[3].Value()
-	require.ErrorIs(t, err, ErrSyntax)
+	_, err = lines[3].value()
+	require.ErrorIs(t, err, errSyntax)
 	var place *Error
 	require.ErrorAs(t, err, &place)
 	require.Equal(t, "f:7", place.Origin)
 }
 
 func TestShortForms(t *testing.T) {
-	v := vocabulary()
+	v := vocabularyOf(Table())
 	for text, want := range map[string]string{"resour": "RESOURCEUTILIZATION", "RESOURCEutil": "RESOURCEUTILIZATION",
 		"se": "SERVERNAME", "tcps": "TCPSERVERADDRESS", "TCPServeraddr": "TCPSERVERADDRESS", "quiet": "QUIET"} {
-		full, ok := v.Find(text)
-		require.True(t, ok, text)
-		require.Equal(t, want, full)
+		found := v.find(text)
+		require.NotNil(t, found, text)
+		require.Equal(t, want, found.full)
 	}
 	for _, text := range []string{"resou", "s", "memor", "", "resourceutilizationx", "tcp"} {
-		_, ok := v.Find(text)
-		require.False(t, ok, text)
+		require.Nil(t, v.find(text), text)
 	}
 }
 
 // Every word of IBM's must be reachable in full, and be there once.
 func TestForeignWords(t *testing.T) {
-	v := NewVocabulary(nil)
+	v := vocabularyOf(nil)
 	seen := make(map[string]bool)
 	for _, word := range strings.Fields(foreign) {
 		full := strings.ToUpper(word)
 		require.False(t, seen[full], full)
 		seen[full] = true
-		got, ok := v.Find(word)
-		require.True(t, ok)
-		require.Equal(t, full, got)
+		require.Equal(t, full, v.find(word).full)
 	}
 	for _, word := range []string{"DOMAIN.IMAGE", "PASSWORD", "TCPSERVERADDRESS", "DISKBUFFSIZE", "ENCRYPTKEY"} {
 		require.True(t, seen[word])
-		require.NotEmpty(t, Hint(word))
+		require.NotEmpty(t, hintOf(word))
 	}
-	require.Empty(t, Hint("NODENAME"))
+	require.Empty(t, hintOf("NODENAME"))
 }
 
 func TestEditDistance(t *testing.T) {
@@ -82,18 +78,18 @@ func FuzzParse(f *testing.F) {
 	f.Add("DEFAULTSERVER \"\nSERVERNAME ''\nMEM 1\nX=1\n", "")
 	f.Add("\xef\xbb\xbf#\r\n\x00 \xff", "b")
 	f.Fuzz(func(t *testing.T, text, stanza string) {
-		file, err := Parse("f", []byte(text), vocabulary())
+		file, err := parseFile("f", []byte(text), Table())
 		if err != nil {
 			require.ErrorContains(t, err, "f:")
 		}
-		lines, err := file.Lines(stanza, "flag")
+		lines, err := file.lines(stanza, "flag")
 		if err != nil {
 			return
 		}
 		for _, l := range lines {
 			require.Equal(t, strings.ToUpper(l.Keyword), l.Keyword)
 			require.True(t, strings.HasPrefix(l.Origin, "f:"))
-			if value, err := l.Value(); err == nil && l.Rest == "" {
+			if value, err := l.value(); err == nil && l.Rest == "" {
 				require.Empty(t, value)
 			}
 		}
