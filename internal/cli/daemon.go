@@ -125,21 +125,23 @@ func (a *app) daemon(ctx context.Context, once bool) (err error) {
 	reload := make(chan os.Signal, 1)
 	signal.Notify(reload, syscall.SIGHUP)
 	defer signal.Stop(reload)
-	steps := &daemon.Children{Program: program, Environ: os.Environ()}
 	release := a.ending.hold() // its steps end by themselves
 	err = daemon.Run(ctx, &daemon.Config{
 		OptionFile: file, StateDir: state, RuntimeDir: runtime, Host: hostName(), Once: once,
-		World: daemon.World{Clock: daemon.SystemClock{}, Machine: machinestate.New(), Sink: sink, Start: steps.Start,
-			Reload: reload, Notify: notifySystemd, Watchdog: watchdog},
-		Facts: daemon.Facts{Remote: daemon.Remote, Damage: daemon.Damage, Settle: a.settleHooks, Access: list.access(ctx),
-			Load: func() ([]*job.Job, []job.Invalid, error) {
-				jobs, invalid, err := job.LoadFile(file, a.Env, os.ReadFile)
-				if err != nil {
-					return nil, nil, &usageError{err}
-				}
-				list.set(jobs)
-				return jobs, invalid, nil
-			}},
+		Clock: daemon.SystemClock{}, Machine: machinestate.New(), Sink: sink, Reload: reload, Notify: notifySystemd,
+		Watchdog: watchdog,
+		Start: func(s daemon.Step, progress func(*event.Status)) (daemon.Process, error) {
+			return daemon.StartChild(program, os.Environ(), s, progress)
+		},
+		Remote: daemon.Remote, Damage: daemon.Damage, Settle: a.settleHooks, Access: list.access(ctx),
+		Load: func() ([]*job.Job, []job.Invalid, error) {
+			jobs, invalid, err := job.LoadFile(file, a.Env, os.ReadFile)
+			if err != nil {
+				return nil, nil, &usageError{err}
+			}
+			list.set(jobs)
+			return jobs, invalid, nil
+		},
 	})
 	release()
 	return err
@@ -166,9 +168,9 @@ func (a *app) sinks(state, runtime string, list *jobList) (all record.Sink, end 
 		return nil, nil, err
 	}
 	closers = append(closers, log.Close)
-	sinks := record.Sinks{log}
+	sinks := []record.Sink{log.Event}
 	if stream, _ := a.Env("JOURNAL_STREAM"); stream == "" {
-		sinks = append(sinks, a)
+		sinks = append(sinks, a.event)
 	}
 	var past []event.Run
 	for run, err := range record.Runs(state, record.Filter{}) {
@@ -182,17 +184,22 @@ func (a *app) sinks(state, runtime string, list *jobList) (all record.Sink, end 
 	if system, err := notify.OpenLog(own.Syslog); err != nil {
 		a.print.Note(err.Error())
 	} else if system != nil {
-		sinks, closers = append(sinks, system), append(closers, system.Close)
+		sinks, closers = append(sinks, system.Event), append(closers, system.Close)
 	}
 	if own.MetricsFile != "" || own.MetricsAt != "" {
 		metrics := notify.NewMetrics(notify.MetricsConfig{File: own.MetricsFile, Address: own.MetricsAt,
 			Group: own.MetricsFor, Service: stateOf(runtime), Jobs: list.names, Warn: a.print.Note}, past)
-		sinks, closers = append(sinks, metrics), append(closers, metrics.Close)
+		sinks, closers = append(sinks, metrics.Event), append(closers, metrics.Close)
 	}
-	people := notify.New(notify.Config{Of: list.notify, Jobs: list.names, Log: log, Host: hostName(),
+	people := notify.New(notify.Config{Of: list.notify, Jobs: list.names, Log: log.Event, Host: hostName(),
 		Dir: filepath.Join(state, "notify"), Past: past})
 	closers = append(closers, people.Close)
-	return append(sinks, people), closeAll, nil
+	sinks = append(sinks, people.Event)
+	return func(e *record.Event) {
+		for _, sink := range sinks {
+			sink(e)
+		}
+	}, closeAll, nil
 }
 
 // stateOf returns a function that asks the service in a folder for its state; nil: it does not answer.
@@ -209,8 +216,8 @@ func stateOf(runtime string) func() *event.Daemon {
 	}
 }
 
-// Event implements record.Sink: it prints the line of an event.
-func (a *app) Event(e *record.Event) {
+// event prints the line of an event.
+func (a *app) event(e *record.Event) {
 	if line, ok := record.Line(e); ok {
 		a.print.Note(line.Sentence())
 	}

@@ -28,7 +28,7 @@ func TestTheEndOfARunIsSentIfItsJobLeftTheOptionFile(t *testing.T) {
 	require.NoError(t, err)
 	list := &jobList{}
 	list.set(jobs)
-	people := notify.New(notify.Config{Of: list.notify, Jobs: list.names, Log: record.Sinks{}, Host: "here",
+	people := notify.New(notify.Config{Of: list.notify, Jobs: list.names, Log: func(*record.Event) {}, Host: "here",
 		Dir: t.TempDir()})
 	people.Event(&record.Event{At: time.Now(), Kind: record.Loaded})
 	people.Event(&record.Event{At: time.Now(), Kind: record.Started, Job: "home"})

@@ -26,7 +26,6 @@ type service struct {
 	jobs  []*live // in the order of the option file
 	left  []*live // their runs go on after they left the option file
 	state state
-	file  optionFile
 	calls chan func()   // what the loop is to do
 	done  chan struct{} // closed when the loop ends
 
@@ -39,6 +38,10 @@ type service struct {
 	failed     []string            // jobs with a run that failed
 	incomplete []string            // jobs with a run whose snapshot lacks objects
 	unsaved    bool                // the last write of the state failed
+
+	read    stamp         // the version of the option file that was read last
+	problem string        // why none of its jobs can be used; "": they can
+	invalid []job.Invalid // its jobs without a version that was valid since the service started
 }
 
 // live is a job with its state.
@@ -92,7 +95,7 @@ func (s *service) note(job, text string) {
 
 func (s *service) send(e *record.Event) {
 	e.At = s.Clock.Now()
-	s.Sink.Event(e)
+	s.Sink(e)
 }
 
 // save writes the state. After a failure the service goes on, and reports it once.
@@ -169,7 +172,7 @@ func (s *service) loop(ctx context.Context) error {
 	}
 	s.accelerate(time.Time{})
 	s.leave()
-	for _, one := range s.file.invalid {
+	for _, one := range s.invalid {
 		s.failed = append(s.failed, one.Name+" (it is invalid)")
 	}
 	switch {

@@ -15,12 +15,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report/event"
 )
 
-// Children runs steps as child processes.
-type Children struct {
-	Program string   // this program
-	Environ []string // of the service
-}
-
 // child is a step that runs as a process with a process group of its own.
 type child struct {
 	cmd    *exec.Cmd
@@ -31,12 +25,13 @@ type child struct {
 	stop   sync.Once
 }
 
-// Start starts a step. A step does not outlive the service: on Linux it gets a signal when the service dies.
-func (c *Children) Start(s Step, progress func(*event.Status)) (Process, error) {
+// StartChild starts a step as a child process. program is this program, and environ the environment of the service. A
+// step does not outlive the service: on Linux it gets a signal when the service dies.
+func StartChild(program string, environ []string, s Step, progress func(*event.Status)) (Process, error) {
 	out := &output{progress: progress, list: failureList{path: s.Failed}}
 	p := &child{output: out, grace: s.Grace, ended: make(chan struct{})}
-	p.cmd = exec.Command(c.Program, s.Args...)
-	p.cmd.Env = withoutService(c.Environ)
+	p.cmd = exec.Command(program, s.Args...)
+	p.cmd.Env = withoutService(environ)
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output // one pipe, and one goroutine that reads it
 	p.cmd.SysProcAttr = processGroup()
 	p.cmd.WaitDelay = 5 * time.Second // for children that keep the pipe open

@@ -76,7 +76,7 @@ func beStep(way string) int {
 
 // beService is a service with a step that waits, and prints its process ID.
 func beService() {
-	p, err := children().Start(Step{Args: []string{"patient"}}, nil)
+	p, err := startChild(Step{Args: []string{"patient"}}, nil)
 	if err != nil {
 		panic(err)
 	}
@@ -84,16 +84,16 @@ func beService() {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-func children() *Children {
+func startChild(s Step, progress func(*event.Status)) (Process, error) {
 	environ := append(os.Environ(), "TIDEMARK_TEST_CHILD=step", "NOTIFY_SOCKET=/x", "WATCHDOG_USEC=1")
-	return &Children{Program: os.Args[0], Environ: environ}
+	return StartChild(os.Args[0], environ, s, progress)
 }
 
 func start(t *testing.T, way string, grace time.Duration) (p Process, status chan *event.Status) {
 	t.Helper()
 	status = make(chan *event.Status, 1)
 	step := Step{Name: "backup", Args: []string{way}, Grace: grace}
-	p, err := children().Start(step, func(s *event.Status) { status <- s })
+	p, err := startChild(step, func(s *event.Status) { status <- s })
 	require.NoError(t, err)
 	return p, status
 }
@@ -113,7 +113,7 @@ func TestStepsAreChildProcesses(t *testing.T) {
 		require.Equal(t, want, p.Wait(), way)
 		p.Stop() // it has ended
 	}
-	_, err := (&Children{Program: "/nosuch"}).Start(Step{Name: "backup"}, nil)
+	_, err := StartChild("/nosuch", nil, Step{Name: "backup"}, nil)
 	require.ErrorContains(t, err, "start backup: ")
 }
 
@@ -163,9 +163,8 @@ func TestServiceRunsRealSteps(t *testing.T) {
 	testkit.Slow(t)
 	testkit.NoLeaks(t)
 	w := newWorld(t, makeJob(t, "home", every{time.Second, 0}))
-	c := children()
 	w.config.Start = func(s Step, progress func(*event.Status)) (Process, error) {
-		return c.Start(Step{Name: s.Name, Args: []string{"good"}, Grace: s.Grace}, progress)
+		return startChild(Step{Name: s.Name, Args: []string{"good"}, Grace: s.Grace}, progress)
 	}
 	w.config.Clock = SystemClock{}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -21,13 +21,6 @@ const settleTime = 2 * time.Second
 // errYoung: the option file was changed a moment ago.
 var errYoung = errors.New("the option file is changing; the service reads it within a minute")
 
-// optionFile is what is known of the option file. Only the loop uses it.
-type optionFile struct {
-	stamp   stamp         // of the version that was read last
-	problem string        // why none of its jobs can be used; "": they can
-	invalid []job.Invalid // without a version that was valid since the service started
-}
-
 // stamp identifies a version of the option file.
 type stamp struct {
 	size     int64
@@ -77,18 +70,18 @@ func (s *service) reload(removed string) error {
 	if stampOf(s.OptionFile) != before {
 		return errYoung
 	}
-	s.file.stamp = before
+	s.read = before
 	if err != nil {
 		return err
 	}
-	s.file.problem, s.state.Problem = "", ""
+	s.problem, s.state.Problem = "", ""
 	was := s.jobs
 	old := slices.Concat(was, s.left)
 	s.jobs = nil
 	for _, one := range jobs {
 		s.jobs = append(s.jobs, s.define(old, one))
 	}
-	s.file.invalid = nil
+	s.invalid = nil
 	for _, one := range invalid {
 		s.keep(old, one)
 	}
@@ -221,7 +214,7 @@ func (s *service) keep(old []*live, one job.Invalid) {
 	if valid {
 		text += "; it runs as it was before"
 	} else {
-		s.file.invalid = append(s.file.invalid, one)
+		s.invalid = append(s.invalid, one)
 		text += "; it does not run"
 	}
 	if m.Invalid != text {
@@ -246,13 +239,13 @@ func (s *service) unusable(err error) {
 	if err == nil || errors.Is(err, errYoung) {
 		return
 	}
-	s.file.problem = err.Error()
+	s.problem = err.Error()
 	if errors.Is(err, job.ErrUnfinished) {
-		s.file.stamp = stamp{} // its end may come
+		s.read = stamp{} // its end may come
 	}
-	if s.state.Problem != s.file.problem {
-		s.state.Problem = s.file.problem
-		s.send(&record.Event{Kind: record.Invalid, Text: "the option file cannot be used: " + s.file.problem +
+	if s.state.Problem != s.problem {
+		s.state.Problem = s.problem
+		s.send(&record.Event{Kind: record.Invalid, Text: "the option file cannot be used: " + s.problem +
 			"; the jobs stay as they were"})
 	}
 }
@@ -261,20 +254,20 @@ func (s *service) unusable(err error) {
 // a line, that is reported after a minute.
 func (s *service) reloadChanged(now time.Time) {
 	file := stampOf(s.OptionFile)
-	if !file.exists || file == s.file.stamp || file.young(now) {
+	if !file.exists || file == s.read || file.young(now) {
 		return
 	}
 	if err := s.reload(""); !errors.Is(err, job.ErrUnfinished) || now.Sub(file.modified) >= tick {
 		s.unusable(err)
 	} else {
-		s.file.stamp = stamp{}
+		s.read = stamp{}
 	}
 	s.save()
 }
 
 // describeInvalid returns the state of the jobs that have never been valid.
 func (s *service) describeInvalid() (all []event.DaemonJob) {
-	for _, one := range s.file.invalid {
+	for _, one := range s.invalid {
 		m := s.remembered(one.Name)
 		all = append(all, event.DaemonJob{Name: one.Name, Sources: []string{}, State: "invalid", Problem: one.Err.Error(),
 			LastRun: brief(m.LastRun), Failures: m.Failures, Incomplete: m.Incomplete, LastBackup: m.LastBackup,

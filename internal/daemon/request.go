@@ -92,7 +92,7 @@ func (s *service) each(o control.Command, do func(*live) error) error {
 		}
 		names = append(names, j.job.Name)
 	}
-	for _, one := range s.file.invalid {
+	for _, one := range s.invalid {
 		if strings.EqualFold(one.Name, o.Job) {
 			return fmt.Errorf("job %s is not valid: %w", one.Name, one.Err)
 		}
@@ -160,7 +160,7 @@ func (s *service) endPauses(now time.Time) {
 // status returns the state of the service.
 func (s *service) status() event.Daemon {
 	now := s.Clock.Now()
-	d := event.Daemon{PID: os.Getpid(), Start: s.begun, Options: s.OptionFile, Problem: s.file.problem,
+	d := event.Daemon{PID: os.Getpid(), Start: s.begun, Options: s.OptionFile, Problem: s.problem,
 		Jobs: []event.DaemonJob{}}
 	for _, j := range slices.Concat(s.jobs, s.left) {
 		s.look(j)

@@ -230,7 +230,7 @@ func simulate(t *testing.T, seed uint64) {
 	m := &simulation{world: newWorld(t, often, hour, makeJob(t, "daily", daily(), "SCHEDULEJITTER 1h")),
 		random: rand.New(rand.NewPCG(seed, 0)), begun: map[string]time.Time{}, latest: map[string]time.Time{},
 		open: map[string]bool{}, ended: map[string]bool{}, served: map[string]time.Time{}, spare: map[string]bool{}}
-	m.config.Sink, m.config.Start = m, m.Start
+	m.config.Sink, m.config.Start = m.Event, m.Start
 	m.result = func(Step) (time.Duration, Result) {
 		takes := time.Duration(m.random.IntN(1200)) * time.Second
 		if m.away {

@@ -198,7 +198,7 @@ func TestNoFalseAlarmAndNoFalseSilence(t *testing.T) {
 				m := &truth{random: rand.New(rand.NewPCG(uint64(seed), 5)), source: "ok", named: map[string]bool{},
 					ended: map[string]int{}}
 				m.world = newWorld(t, makeJob(t, "home", hourly(), "CHECKEVERY 3h"))
-				m.config.Sink, m.result = m, m.step
+				m.config.Sink, m.result = m.Event, m.step
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan struct{})
 				go func() { defer close(done); m.serve(ctx) }()

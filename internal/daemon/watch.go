@@ -15,26 +15,21 @@ type watch struct {
 	ran      time.Duration // of all steps
 	over     bool          // the run took too long: no further step begins
 	step     time.Time     // the start of the step that the rest is about
-	reached  reached
+	reached  string        // how far it is
 	idle     time.Duration // without progress
 	reported bool
 }
 
-// reached is how far a step is.
-type reached struct {
-	phase                                      string
-	files, bytes, read, moved, errors, skipped uint64
-}
-
-func reachedBy(s *event.Status) reached {
+// reached is how far a step is: its phase and its figures.
+func reached(s *event.Status) string {
 	if s == nil {
-		return reached{}
+		return ""
 	}
-	r := reached{s.Phase, s.FilesDone, s.BytesDone, s.BytesRead, s.BytesTransferred, s.ErrorCount, 0}
+	skipped := uint64(0)
 	if s.FilesSkipped != nil {
-		r.skipped = *s.FilesSkipped
+		skipped = *s.FilesSkipped
 	}
-	return r
+	return fmt.Sprint(s.Phase, s.FilesDone, s.BytesDone, s.BytesRead, s.BytesTransferred, s.ErrorCount, skipped)
 }
 
 // watchRuns ends runs that take longer than max-run-time, and reports steps without progress for stall-after.
@@ -75,7 +70,7 @@ func (r *run) look(now time.Time) {
 	w.seen = now
 	w.ran += passed
 	w.idle += passed
-	if at := reachedBy(r.status.Load()); at != w.reached || !r.stepStart.Equal(w.step) {
+	if at := reached(r.status.Load()); at != w.reached || !r.stepStart.Equal(w.step) {
 		w.reached, w.step, w.idle, w.reported = at, r.stepStart, 0, false
 	}
 }

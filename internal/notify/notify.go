@@ -213,7 +213,7 @@ func (n *Notifier) keep(job string, err error) {
 }
 
 func (n *Notifier) note(job string, at time.Time, text string) {
-	n.config.Log.Event(&record.Event{At: at, Kind: record.Note, Job: job, Text: text})
+	n.config.Log(&record.Event{At: at, Kind: record.Note, Job: job, Text: text})
 }
 
 // report writes a note to the log when a way begins to fail for a job.
@@ -272,16 +272,11 @@ func (s senders) test(ctx context.Context, o *options.Notify, m event.Notificati
 	return all
 }
 
-// sender delivers one message. Its errors have no secrets.
-type sender func(ctx context.Context, o *options.Notify, m *event.Notification) error
-
-// senders are the senders by way.
-type senders map[string]sender
+// senders deliver one message, each in its way. Their errors have no secrets.
+type senders map[string]func(ctx context.Context, o *options.Notify, m *event.Notification) error
 
 func newSenders() senders {
-	w := &web{client: newClient()}
-	return senders{Mail: (&mailer{sendmail: findSendmail}).send, Webhook: w.post, Healthcheck: w.ping,
-		Desktop: notifyDesktop}
+	return senders{Mail: (&mailer{sendmail: findSendmail}).send, Webhook: post, Healthcheck: ping, Desktop: notifyDesktop}
 }
 
 func uses(o *options.Notify, way string) bool {

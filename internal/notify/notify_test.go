@@ -84,8 +84,8 @@ func of(o options.Notify) func(string) (options.Notify, bool) {
 }
 
 // notifier returns a Notifier with an outbox of its own, for which it is always noon.
-func notifier(t *testing.T, o options.Notify, log record.Sink, s senders) *Notifier {
-	n := newNotifier(Config{Of: of(o), Log: log, Host: "box", Dir: filepath.Join(t.TempDir(), "notify")}, s)
+func notifier(t *testing.T, o options.Notify, log *collector, s senders) *Notifier {
+	n := newNotifier(Config{Of: of(o), Log: log.Event, Host: "box", Dir: filepath.Join(t.TempDir(), "notify")}, s)
 	n.now = noon
 	return n
 }
@@ -152,74 +152,74 @@ func TestFailingWayIsNotedOnceAndDelaysNothing(t *testing.T) {
 	require.Contains(t, log.all()[0], "Notification by webhook failed: no route; it is kept and sent again")
 }
 
-// server returns a server that counts its requests, and a web.
-func server(t *testing.T, handle http.HandlerFunc) (*httptest.Server, *web, *atomic.Int32) {
+// server returns a server that counts its requests.
+func server(t *testing.T, handle http.HandlerFunc) (*httptest.Server, *atomic.Int32) {
 	var count atomic.Int32
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		count.Add(1)
 		handle(w, r)
 	}))
 	t.Cleanup(s.Close)
-	return s, &web{client: newClient()}, &count
+	return s, &count
 }
 
 func TestWebhookGetsJSON(t *testing.T) {
 	var got event.Notification
-	s, w, _ := server(t, func(_ http.ResponseWriter, r *http.Request) {
+	s, _ := server(t, func(_ http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost && r.Header.Get("Content-Type") == "application/json" &&
 			r.URL.RawQuery == "key=S3CRET" {
 			_ = json.NewDecoder(r.Body).Decode(&got)
 		}
 	})
-	require.NoError(t, w.post(t.Context(), &options.Notify{Webhook: s.URL + "/hook?key=S3CRET"}, message()))
+	require.NoError(t, post(t.Context(), &options.Notify{Webhook: s.URL + "/hook?key=S3CRET"}, message()))
 	require.Equal(t, *message(), got)
 }
 
 func TestOnlyAnAnswerOfSuccessIsOne(t *testing.T) {
 	for _, status := range []int{http.StatusInternalServerError, http.StatusTooManyRequests, http.StatusNotFound} {
-		s, w, _ := server(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
-		require.ErrorContains(t, w.post(t.Context(), &options.Notify{Webhook: s.URL}, message()), http.StatusText(status))
+		s, _ := server(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+		require.ErrorContains(t, post(t.Context(), &options.Notify{Webhook: s.URL}, message()), http.StatusText(status))
 	}
 }
 
 func TestSlowServerEndsByTimeout(t *testing.T) {
 	done := make(chan struct{})
-	s, w, _ := server(t, func(http.ResponseWriter, *http.Request) { <-done })
+	s, _ := server(t, func(http.ResponseWriter, *http.Request) { <-done })
 	defer close(done)
-	w.client.Timeout = 100 * time.Millisecond
-	require.ErrorContains(t, w.post(t.Context(), &options.Notify{Webhook: s.URL}, message()), "no answer within")
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	require.ErrorContains(t, post(ctx, &options.Notify{Webhook: s.URL}, message()), "no answer within")
 }
 
 func TestRedirectsKeepSchemeAndMethod(t *testing.T) {
-	target, w, reached := server(t, func(http.ResponseWriter, *http.Request) {})
+	target, reached := server(t, func(http.ResponseWriter, *http.Request) {})
 	to := func(status int, url string) (*httptest.Server, *atomic.Int32) {
-		s, _, count := server(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, url, status) })
+		s, count := server(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, url, status) })
 		return s, count
 	}
 	same, _ := to(http.StatusTemporaryRedirect, target.URL)
-	require.NoError(t, w.post(t.Context(), &options.Notify{Webhook: same.URL}, message()))
+	require.NoError(t, post(t.Context(), &options.Notify{Webhook: same.URL}, message()))
 	require.EqualValues(t, 1, reached.Load())
 
 	lost, count := to(http.StatusFound, target.URL)
-	require.ErrorContains(t, w.post(t.Context(), &options.Notify{Webhook: lost.URL}, message()), "it redirects in a way")
+	require.ErrorContains(t, post(t.Context(), &options.Notify{Webhook: lost.URL}, message()), "it redirects in a way")
 	require.EqualValues(t, 1, count.Load(), "it is not tried again")
 
 	for _, url := range []string{"https" + strings.TrimPrefix(target.URL, "http"), "file:///etc/passwd", "gopher://x"} {
 		other, _ := to(http.StatusTemporaryRedirect, url)
-		require.ErrorContains(t, w.post(t.Context(), &options.Notify{Webhook: other.URL}, message()), "another scheme", url)
+		require.ErrorContains(t, post(t.Context(), &options.Notify{Webhook: other.URL}, message()), "another scheme", url)
 	}
 	require.EqualValues(t, 1, reached.Load())
 
 	var loop *httptest.Server
-	loop, _, _ = server(t, func(w http.ResponseWriter, r *http.Request) {
+	loop, _ = server(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/again", http.StatusTemporaryRedirect)
 	})
-	require.ErrorContains(t, w.post(t.Context(), &options.Notify{Webhook: loop.URL}, message()), "too many redirects")
+	require.ErrorContains(t, post(t.Context(), &options.Notify{Webhook: loop.URL}, message()), "too many redirects")
 }
 
 func TestSecretsOfURLsAreInNoError(t *testing.T) {
-	_, w, _ := server(t, func(http.ResponseWriter, *http.Request) {})
-	bad, _, _ := server(t, func(w http.ResponseWriter, r *http.Request) {
+	bad, _ := server(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Location", "http://%zz/S3CRET")
 		w.WriteHeader(http.StatusTemporaryRedirect)
 	})
@@ -230,7 +230,7 @@ func TestSecretsOfURLsAreInNoError(t *testing.T) {
 		bad.URL + "/?S3CRET",
 		"ftp://S3CRET@x", "http://S3CRET:%zz@x/", ":S3CRET", "http://[S3CRET"} {
 		o := &options.Notify{Webhook: url, Healthcheck: url}
-		for _, err := range []error{w.post(t.Context(), o, message()), w.ping(t.Context(), o, message())} {
+		for _, err := range []error{post(t.Context(), o, message()), ping(t.Context(), o, message())} {
 			require.Error(t, err, url)
 			require.NotContains(t, err.Error(), "S3CRET")
 		}
@@ -240,12 +240,12 @@ func TestSecretsOfURLsAreInNoError(t *testing.T) {
 
 func TestHealthcheckPings(t *testing.T) {
 	paths := make(chan string, 9)
-	s, w, _ := server(t, func(_ http.ResponseWriter, r *http.Request) { paths <- r.Method + " " + r.URL.String() })
+	s, _ := server(t, func(_ http.ResponseWriter, r *http.Request) { paths <- r.Method + " " + r.URL.String() })
 	for kind, want := range map[string]string{started: "GET /id/start?a=b", done: "GET /id?a=b",
 		failed: "GET /id/fail?a=b", test: "GET /id/log?a=b"} {
 		m := message()
 		m.Kind = kind
-		require.NoError(t, w.ping(t.Context(), &options.Notify{Healthcheck: s.URL + "/id?a=b"}, m))
+		require.NoError(t, ping(t.Context(), &options.Notify{Healthcheck: s.URL + "/id?a=b"}, m))
 		require.Equal(t, want, <-paths)
 	}
 }

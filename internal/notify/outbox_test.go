@@ -80,7 +80,7 @@ func TestKilledServiceLosesNoAlarm(t *testing.T) {
 		dir := filepath.Join(testkit.RamDir(t), "notify")
 		hook := options.Notify{Webhook: "https://host/S3CRET"}
 		service := func() *Notifier {
-			n := newNotifier(Config{Of: of(hook), Log: &collector{}, Dir: dir}, r.senders())
+			n := newNotifier(Config{Of: of(hook), Log: (&collector{}).Event, Dir: dir}, r.senders())
 			n.Event(&record.Event{Kind: record.Loaded})
 			synctest.Wait()
 			return n
@@ -130,7 +130,7 @@ func TestKilledServiceLosesNoAlarm(t *testing.T) {
 func TestAttemptsGrowRare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &receivers{down: true}
-		c := Config{Log: &collector{}, Dir: filepath.Join(testkit.RamDir(t), "notify"),
+		c := Config{Log: (&collector{}).Event, Dir: filepath.Join(testkit.RamDir(t), "notify"),
 			Of: func(job string) (options.Notify, bool) {
 				return options.Notify{Webhook: map[string]string{"one": "a", "two": "a", "three": "b"}[job]}, true
 			}}
@@ -162,7 +162,7 @@ func TestAttemptsGrowRare(t *testing.T) {
 func TestPingsComeInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &receivers{}
-		c := Config{Of: of(options.Notify{Healthcheck: "https://x"}), Log: &collector{},
+		c := Config{Of: of(options.Notify{Healthcheck: "https://x"}), Log: (&collector{}).Event,
 			Dir: filepath.Join(testkit.RamDir(t), "notify")}
 		n := newNotifier(c, r.senders())
 		run := func(outcome string) {
@@ -205,8 +205,8 @@ func TestPingsComeInOrder(t *testing.T) {
 // TestTestIsNoSuccessPing: a test must not hide that no backup was made.
 func TestTestIsNoSuccessPing(t *testing.T) {
 	paths := make(chan string, 1)
-	s, w, _ := server(t, func(_ http.ResponseWriter, r *http.Request) { paths <- r.URL.Path })
-	all := senders{Healthcheck: w.ping}
+	s, _ := server(t, func(_ http.ResponseWriter, r *http.Request) { paths <- r.URL.Path })
+	all := senders{Healthcheck: ping}
 	o := &options.Notify{Healthcheck: s.URL + "/id"}
 	require.Empty(t, all.test(t.Context(), o, event.Notification{Kind: test, Job: "home"})[0].Error)
 	require.Equal(t, "/id/log", <-paths)
@@ -217,7 +217,7 @@ func TestTestIsNoSuccessPing(t *testing.T) {
 func TestMessagesOfOneCauseAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &receivers{}
-		n := newNotifier(Config{Of: of(options.Notify{Desktop: true, Limit: 3}), Log: &collector{},
+		n := newNotifier(Config{Of: of(options.Notify{Desktop: true, Limit: 3}), Log: (&collector{}).Event,
 			Dir: filepath.Join(testkit.RamDir(t), "notify")}, r.senders())
 		for range 20 {
 			n.Event(happened(record.Finished, "home", record.Failed, record.Failed))
@@ -243,7 +243,7 @@ func TestMessagesOfOneCauseAreLimited(t *testing.T) {
 func TestTheEndOfAReportedFailureIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &receivers{}
-		n := newNotifier(Config{Of: of(options.Notify{Desktop: true, Limit: 1}), Log: &collector{},
+		n := newNotifier(Config{Of: of(options.Notify{Desktop: true, Limit: 1}), Log: (&collector{}).Event,
 			Dir: filepath.Join(testkit.RamDir(t), "notify")}, r.senders())
 		for _, outcome := range []string{record.Failed, record.Incomplete, record.Failed} {
 			n.Event(happened(record.Finished, "home", outcome, outcome))
@@ -263,7 +263,7 @@ func TestTheEndOfAReportedFailureIsReported(t *testing.T) {
 func TestTheLastMessageIsNeverFalse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, got := recorder(Webhook)
-		n := newNotifier(Config{Of: of(options.Notify{Webhook: "x", Limit: 1}), Log: &collector{},
+		n := newNotifier(Config{Of: of(options.Notify{Webhook: "x", Limit: 1}), Log: (&collector{}).Event,
 			Dir: filepath.Join(testkit.RamDir(t), "notify")}, s)
 		end := func(outcome, alert string) {
 			n.Event(happened(record.Finished, "home", outcome, alert))
@@ -300,7 +300,7 @@ func TestSummaryComesEachWeek(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var texts []string
 		c := Config{Of: of(options.Notify{Desktop: true, Summary: true}), Jobs: func() []string { return []string{"home"} },
-			Log: &collector{}, Dir: filepath.Join(testkit.RamDir(t), "notify")}
+			Log: (&collector{}).Event, Dir: filepath.Join(testkit.RamDir(t), "notify")}
 		s := senders{Desktop: func(_ context.Context, _ *options.Notify, m *event.Notification) error {
 			texts = append(texts, m.Text)
 			return nil

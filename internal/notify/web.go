@@ -18,34 +18,30 @@ import (
 // redirects is how many are followed.
 const redirects = 5
 
-// web sends requests.
-type web struct{ client *http.Client }
-
-func newClient() *http.Client {
-	return &http.Client{Timeout: once, CheckRedirect: func(next *http.Request, before []*http.Request) error {
-		switch first := before[0]; {
-		case next.URL.Scheme != first.URL.Scheme:
-			return errors.New("it redirects to another scheme, which is not followed")
-		case next.Method != first.Method:
-			return errors.New("it redirects in a way that loses the message; name the new address")
-		case len(before) > redirects:
-			return errors.New("too many redirects")
-		}
-		return nil
-	}}
+// checkRedirect refuses those that may lose or expose the message.
+func checkRedirect(next *http.Request, before []*http.Request) error {
+	switch first := before[0]; {
+	case next.URL.Scheme != first.URL.Scheme:
+		return errors.New("it redirects to another scheme, which is not followed")
+	case next.Method != first.Method:
+		return errors.New("it redirects in a way that loses the message; name the new address")
+	case len(before) > redirects:
+		return errors.New("too many redirects")
+	}
+	return nil
 }
 
 // post sends the message as JSON to the webhook.
-func (w *web) post(ctx context.Context, o *options.Notify, m *event.Notification) error {
+func post(ctx context.Context, o *options.Notify, m *event.Notification) error {
 	body, err := json.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("encode the message: %w", err)
 	}
-	return w.request(ctx, http.MethodPost, o.Webhook, body)
+	return request(ctx, http.MethodPost, o.Webhook, body)
 }
 
 // ping requests the URL of the healthcheck, with /start or /fail behind its path.
-func (w *web) ping(ctx context.Context, o *options.Notify, m *event.Notification) error {
+func ping(ctx context.Context, o *options.Notify, m *event.Notification) error {
 	u, err := url.Parse(o.Healthcheck)
 	if err != nil {
 		return errNotHTTP
@@ -58,11 +54,11 @@ func (w *web) ping(ctx context.Context, o *options.Notify, m *event.Notification
 	case test:
 		u = u.JoinPath("log") // neither a success nor a failure
 	}
-	return w.request(ctx, http.MethodGet, u.String(), nil)
+	return request(ctx, http.MethodGet, u.String(), nil)
 }
 
 // request sends a request once.
-func (w *web) request(ctx context.Context, method, address string, body []byte) error {
+func request(ctx context.Context, method, address string, body []byte) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return errNotHTTP
@@ -75,7 +71,8 @@ func (w *web) request(ctx context.Context, method, address string, body []byte) 
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	answer, err := w.client.Do(r)
+	client := &http.Client{Timeout: once, CheckRedirect: checkRedirect} // all have the same connections
+	answer, err := client.Do(r)
 	if err != nil {
 		return fmt.Errorf("%s: %w", hidden(u.String()), cause(err))
 	}

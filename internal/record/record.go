@@ -40,15 +40,5 @@ type Event struct {
 	Run     *event.Run
 }
 
-// Sink takes events. Its methods return soon; what takes long goes on elsewhere. An error of a sink never fails a run.
-type Sink interface{ Event(e *Event) }
-
-// Sinks passes each event to all sinks, in their order.
-type Sinks []Sink
-
-// Event implements Sink.
-func (all Sinks) Event(e *Event) {
-	for _, s := range all {
-		s.Event(e)
-	}
-}
+// Sink takes events. It returns soon; what takes long goes on elsewhere. An error of a sink never fails a run.
+type Sink func(e *Event)

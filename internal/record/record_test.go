@@ -226,15 +226,3 @@ func TestWordsOfTheLog(t *testing.T) {
 		require.Equal(t, want, line.Text)
 	}
 }
-
-// sinkFunc is a function as a sink.
-type sinkFunc func(*Event)
-
-func (f sinkFunc) Event(e *Event) { f(e) }
-
-func TestSinksPassEventsToAll(t *testing.T) {
-	var got []string
-	to := func(name string) Sink { return sinkFunc(func(e *Event) { got = append(got, name+e.Text) }) }
-	Sinks{to("a"), to("b")}.Event(note(1, "", "x"))
-	require.Equal(t, []string{"ax", "bx"}, got)
-}

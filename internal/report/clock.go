@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -143,40 +144,30 @@ func (c *Clock) addTo(t *StageTimes, at time.Duration) {
 	t[s] += max(0, at-since)
 }
 
-// workerState is what one worker is doing.
-type workerState struct {
-	name   string
-	number uint64
-	stage  Stage
-	since  time.Duration // how long it has been in the stage
-	path   string        // empty if it has none
-}
-
-// workers returns what the workers are doing, in the order in which they started, and asks them for newer paths.
-func (l *Ledger) workers() []workerState {
+// workers returns the clocks of the workers, in the order in which they started.
+func (l *Ledger) workers() []*Clock {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at := l.since()
-	var states []workerState
-	for c := range l.clocks {
-		s, since := c.stage()
-		w := workerState{name: c.name, number: c.number, stage: s, since: max(0, at-since)}
-		if p := c.path.Load(); p != nil && s != Idle {
-			w.path = *p
+	return slices.SortedFunc(maps.Keys(l.clocks), func(a, b *Clock) int { return cmp.Compare(a.number, b.number) })
+}
+
+// at returns the path at which the worker is, "" if it has none, and asks for a newer one.
+func (c *Clock) at() (path string) {
+	if p := c.path.Load(); p != nil {
+		if s, _ := c.stage(); s != Idle {
+			path = *p
 		}
-		c.wanted.Store(true)
-		states = append(states, w)
 	}
-	slices.SortFunc(states, func(a, b workerState) int { return cmp.Compare(a.number, b.number) })
-	return states
+	c.wanted.Store(true)
+	return path
 }
 
 // CurrentPaths returns the different paths that workers are at, in the order of the workers.
 func (l *Ledger) CurrentPaths() []string {
 	var paths []string
-	for _, w := range l.workers() {
-		if w.path != "" && !slices.Contains(paths, w.path) {
-			paths = append(paths, w.path)
+	for _, c := range l.workers() {
+		if path := c.at(); path != "" && !slices.Contains(paths, path) {
+			paths = append(paths, path)
 		}
 	}
 	return paths

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -106,30 +107,22 @@ func (is *issues) counts() (failures, notes uint64) {
 	return is.failures, is.notes
 }
 
-type opCount struct {
-	op string
-	n  uint64
-}
-
-// byOp returns how often there was each kind of remark, most frequent first.
-func (is *issues) byOp() []opCount {
+// byOp returns the kinds of remarks, most frequent first, and how often there was each.
+func (is *issues) byOp() (ops []string, counts map[string]uint64) {
 	is.mu.Lock()
 	defer is.mu.Unlock()
-	var out []opCount
-	for op, n := range is.remarks {
-		out = append(out, opCount{op, n})
-	}
-	slices.SortFunc(out, func(a, b opCount) int {
-		return cmp.Or(cmp.Compare(b.n, a.n), cmp.Compare(a.op, b.op))
-	})
-	return out
+	counts = maps.Clone(is.remarks)
+	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	}), counts
 }
 
 // WriteIssues writes the issues at the end of a job: the number of each kind of remark, then the first failures by
 // path, up to a limit, and the number of others. It writes nothing without issues.
 func (l *Ledger) WriteIssues(b *bytes.Buffer, most int) {
-	for _, c := range l.issues.byOp() {
-		fmt.Fprintf(b, "%s: %s\n", c.op, human.Plural(c.n, "remark"))
+	ops, counts := l.issues.byOp()
+	for _, op := range ops {
+		fmt.Fprintf(b, "%s: %s\n", op, human.Plural(counts[op], "remark"))
 	}
 	var shown uint64
 	for _, i := range l.Issues() {
@@ -147,10 +140,11 @@ func (l *Ledger) WriteIssues(b *bytes.Buffer, most int) {
 func (l *Ledger) Remarks() string {
 	var kinds []string
 	var sum uint64
-	for _, c := range l.issues.byOp() {
-		sum += c.n
+	ops, counts := l.issues.byOp()
+	for _, op := range ops {
+		sum += counts[op]
 		if len(kinds) < shownKinds {
-			kinds = append(kinds, fmt.Sprintf("%s: %s", c.op, human.Count(c.n)))
+			kinds = append(kinds, fmt.Sprintf("%s: %s", op, human.Count(counts[op])))
 		}
 	}
 	if sum == 0 {

@@ -215,14 +215,14 @@ func TestIssues(t *testing.T) {
 	require.Equal(t, uint64(KeptIssues+500), s.Objects.Failed)
 	require.Equal(t, uint64(100), s.Notes)
 
-	remarks := l.issues.byOp()
-	require.LessOrEqual(t, len(remarks), maxOps+1, "kinds are bounded")
+	ops, counts := l.issues.byOp()
+	require.LessOrEqual(t, len(ops), maxOps+1, "kinds are bounded")
 	var sum uint64
-	for _, r := range remarks {
-		sum += r.n
+	for _, n := range counts {
+		sum += n
 	}
 	require.Equal(t, uint64(100), sum, "and none is lost")
-	require.Equal(t, "other", remarks[0].op)
+	require.Equal(t, "other", ops[0])
 
 	var b bytes.Buffer
 	l.WriteIssues(&b, 2)

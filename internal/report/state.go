@@ -40,10 +40,11 @@ func (l *Ledger) State() string {
 	for i := range t.Gates {
 		fmt.Fprintf(&b, "  %s\n", t.Gates[i].line())
 	}
-	for _, worker := range l.workers() {
-		fmt.Fprintf(&b, "  %s: %s for %.1f s", worker.name, worker.stage, worker.since.Seconds())
-		if worker.path != "" {
-			fmt.Fprintf(&b, ", at %s", human.Printable(worker.path))
+	for _, c := range l.workers() {
+		stage, since := c.stage()
+		fmt.Fprintf(&b, "  %s: %s for %.1f s", c.name, stage, max(0, l.since()-since).Seconds())
+		if path := c.at(); path != "" {
+			fmt.Fprintf(&b, ", at %s", human.Printable(path))
 		}
 		b.WriteByte('\n')
 	}

@@ -27,7 +27,7 @@ func StatusLog(j *event.Job) string {
 		return ""
 	}
 	const anyWidth = 1 << 16
-	parts := append(v.head(), v.speed.speeds(human.Speed, v.speeds.Bytes, v.speeds.BytesAverage)...)
+	parts := append(v.head(), v.rates(human.Speed, v.speeds.Bytes, v.speeds.BytesAverage)...)
 	if v.Outage.Why != "" {
 		parts = append(parts, v.doing())
 	}
@@ -69,9 +69,9 @@ func viewOfStatus(j *event.Job, watched bool) *view {
 		BytesAverage: report.PerSecond(v.progress.Moved, t.Elapsed), ItemsAverage: report.PerSecond(s.FilesDone, t.Elapsed)}
 	switch {
 	case t.Step.Number > 0: // the step may have begun later than the job
-		v.speed = speedNow
+		v.unknown.average = true
 	case !watched:
-		v.speed = speedAverage
+		v.unknown.now = true
 	}
 	if s.SecondsRemaining != nil {
 		v.speeds.Left = time.Duration(*s.SecondsRemaining) * time.Second

@@ -59,25 +59,16 @@ type view struct {
 	*report.Totals
 	progress report.Progress
 	speeds   report.Speeds
-	speed    speedKind
 	details  []string // further figures
+	unknown  struct{ now, average bool }
 }
 
-// speedKind is which speeds are known.
-type speedKind uint8
-
-const (
-	bothSpeeds speedKind = iota
-	speedNow
-	speedAverage
-)
-
-// speeds formats the present and the average speed, as far as they are known.
-func (k speedKind) speeds(format func(float64) string, now, average float64) (parts []string) {
-	if k != speedAverage {
+// rates formats the present and the average speed, as far as they are known.
+func (v *view) rates(format func(float64) string, now, average float64) (parts []string) {
+	if !v.unknown.now {
 		parts = append(parts, format(now)+" now")
 	}
-	if k != speedNow {
+	if !v.unknown.average {
 		parts = append(parts, format(average)+" on average")
 	}
 	return parts
@@ -85,7 +76,7 @@ func (k speedKind) speeds(format func(float64) string, now, average float64) (pa
 
 // viewLines lays the view out for a terminal.
 func viewLines(t *report.Totals, s report.Speeds, paths []string, width, height int) []Line {
-	lines := (&view{t, t.Progress(), s, bothSpeeds, t.Details()}).lines(width, paths)
+	lines := (&view{Totals: t, progress: t.Progress(), speeds: s, details: t.Details()}).lines(width, paths)
 	return lines[:min(len(lines), max(1, height))]
 }
 
@@ -117,9 +108,9 @@ func (v *view) lines(width int, paths []string) []Line {
 	plain := func(parts ...string) { lines = append(lines, Line{fit(width, parts), Plain}) }
 	switch {
 	case v.Counts():
-		plain(append([]string{objects}, v.speed.speeds(human.Items, s.Items, s.ItemsAverage)...)...)
+		plain(append([]string{objects}, v.rates(human.Items, s.Items, s.ItemsAverage)...)...)
 		plain(append([]string{size}, v.details...)...)
-		rates := v.speed.speeds(human.Speed, s.Bytes, s.BytesAverage)
+		rates := v.rates(human.Speed, s.Bytes, s.BytesAverage)
 		plain(append([]string{v.Moved() + " " + human.Size(p.Moved)}, rates...)...)
 	case len(v.details) > 0:
 		plain(v.details...)
