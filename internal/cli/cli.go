@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,6 +62,7 @@ func Main(stretch keyfile.Params) int {
 
 // Run executes one command and returns the exit code.
 func Run(ctx context.Context, p Process) int {
+	p.ending = cmp.Or(p.ending, &ending{})
 	a := &app{Process: p, devices: device.NewFinder()}
 	// Mistakes in the options are reported before the format is known: guess it from the arguments.
 	a.print = output.Printer(output.NewText(p.Out, p.Err, output.TextOptions{}))

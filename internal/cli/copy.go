@@ -107,7 +107,7 @@ func (a *app) copy(ctx context.Context, filter repo.Filter, opt copy.Options, re
 	}
 	stop()
 	if err == nil || errors.Is(err, copy.ErrFailed) {
-		failed = errors.Join(failed, a.print.Report(&output.Copied{Ledger: l, Result: res, DryRun: dry}))
+		failed = errors.Join(failed, a.print.Report(output.Copied(l, res, dry)))
 	}
 	return errors.Join(err, failed)
 }

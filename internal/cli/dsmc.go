@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -359,7 +360,8 @@ func (a *app) dsmcFilespaces(ctx context.Context, command *dsmc.Command) error {
 		var spaces []output.FileSpace
 		for name, last := range found {
 			if len(command.Args) == 0 || slices.Contains(command.Args, name) {
-				spaces = append(spaces, output.FileSpace{Path: event.NewPath(name), Type: typeAt(mounts, name), Last: last})
+				spaces = append(spaces, output.FileSpace{Path: event.NewPath(name), Last: last,
+					Type: strings.ToUpper(cmp.Or(localfs.MountOf(filepath.Clean(name), mounts).Type, "unknown"))})
 			}
 		}
 		if len(spaces) == 0 {
@@ -368,20 +370,6 @@ func (a *app) dsmcFilespaces(ctx context.Context, command *dsmc.Command) error {
 		slices.SortFunc(spaces, func(a, b output.FileSpace) int { return strings.Compare(a.Exact(), b.Exact()) })
 		return a.print.Print(output.FileSpaces(spaces, layout))
 	})
-}
-
-// typeAt returns the type of the file system of a path, in capitals.
-func typeAt(mounts []localfs.Mount, path string) string {
-	for at := filepath.Clean(path); ; at = filepath.Dir(at) {
-		for _, m := range mounts {
-			if m.Path == at {
-				return strings.ToUpper(m.Type)
-			}
-		}
-		if at == "/" || at == "." {
-			return "UNKNOWN"
-		}
-	}
 }
 
 // dsmcSchedule shows the state of the service, which is the scheduler. Unless it is active, the run fails.
@@ -412,7 +400,7 @@ func (a *app) dsmcSession(ctx context.Context, command *dsmc.Command) error {
 		if err != nil {
 			return err
 		}
-		return a.print.Print(&output.Session{Server: at.String(), Node: dsmcHost(command), User: userName(),
-			Version: "tidemark " + version()})
+		return a.print.Print(output.Session(&output.SessionFields{Server: at.String(), Node: dsmcHost(command), User: userName(),
+			Version: "tidemark " + version()}))
 	})
 }

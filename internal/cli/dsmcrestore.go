@@ -43,8 +43,8 @@ func (a *app) dsmcVersions(ctx context.Context, command *dsmc.Command) error {
 		first := true
 		for _, s := range specs {
 			err := eachVersion(ctx, r, list, s, command, func(v browse.Version) error {
-				record := output.NewFileVersion(&v, layout)
-				record.First, first = first, false
+				record := output.FileVersion(&v, layout, first)
+				first = false
 				return a.print.Print(record)
 			})
 			if err != nil {
@@ -204,7 +204,7 @@ func (a *app) dsmcPick(ctx context.Context, r *repo.Repository, s dsmc.Spec, com
 		}
 		all = append(all, v)
 		var line show.Page
-		output.NewFileVersion(&v, layout).Text(&line)
+		output.FileVersion(&v, layout, false).Text(&line)
 		terminal.Say(fmt.Sprintf("%4d %s", len(all), line.String()))
 		return nil
 	})

@@ -188,7 +188,7 @@ func (f *forgetFlags) rules(flags *pflag.FlagSet) (forget.Policy, error) {
 	return *words, nil
 }
 
-func (a *app) forget(ctx context.Context, f *forgetFlags, p forget.Policy, by []groupKey, refs []string,
+func (a *app) forget(ctx context.Context, f *forgetFlags, p forget.Policy, by []string, refs []string,
 	after prune.Options) error {
 	return a.withRepository(ctx, func(r *repo.Repository) error {
 		result := output.Forgotten{DryRun: f.after.dryRun, Prune: f.prune, Named: len(refs) > 0}
@@ -235,7 +235,7 @@ func (a *app) undoForget(ctx context.Context, f *forgetFlags, refs []string) err
 }
 
 // evaluated applies a policy to each group of the readable snapshots and counts the unreadable ones.
-func (a *app) evaluated(ctx context.Context, r *repo.Repository, f *forgetFlags, p forget.Policy, by []groupKey) (
+func (a *app) evaluated(ctx context.Context, r *repo.Repository, f *forgetFlags, p forget.Policy, by []string) (
 	groups []output.ForgottenGroup, unread uint64, err error,
 ) {
 	list, unread, err := a.readable(ctx, r, f.filter)

@@ -44,7 +44,7 @@ func (a *app) withHooks(ctx context.Context, f *backupFlags, backup func() (snap
 		select {
 		case o := <-ended:
 			return o
-		case <-a.ending.tooLate():
+		case <-a.ending.over:
 			return hook.Outcome{Word: record.Stopped, Err: errInterrupted}
 		}
 	})

@@ -19,7 +19,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/place/unlock"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report"
-	"github.com/tidemark-backup/tidemark/internal/report/event"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/restore"
 	"github.com/tidemark-backup/tidemark/internal/sysinfo"
@@ -171,7 +170,7 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 	par := a.spec.Parallel(sysinfo.CPUCount(), options.Media{}).Workers
 	if f.to.DryRun && a.spec.Output().Verbose > 0 {
 		what.Planned = func(path, what, why string) {
-			_ = a.print.Print(&output.Would{Path: event.NewPath(path), What: what, Why: why})
+			_ = a.print.Print(output.Would(path, what, why))
 		}
 	}
 	result, err := restore.Run(ctx, r, what, *to, max(par.Readers, par.Compressors), l)

@@ -43,9 +43,9 @@ func onSignal(ctx context.Context, signals <-chan os.Signal, cancel context.Canc
 }
 
 // ending ends the process some time after a signal, whatever waits: a read that is not answered, a pipe that is full.
-// What is left behind is what a killed run leaves. A nil *ending never does.
+// What is left behind is what a killed run leaves. The zero value never does.
 type ending struct {
-	over chan struct{} // closed endTime after the signal
+	over chan struct{} // closed endTime after the signal; nil: no signal ends the process
 
 	mu    sync.Mutex
 	holds int
@@ -70,9 +70,6 @@ func (e *ending) begin() {
 
 // hold keeps the process from being ended until release is called.
 func (e *ending) hold() (release func()) {
-	if e == nil {
-		return func() {}
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.holds++
@@ -85,21 +82,11 @@ func (e *ending) hold() (release func()) {
 	}
 }
 
-// tooLate returns a channel that is closed when the orderly end has taken too long; nil for nil.
-func (e *ending) tooLate() <-chan struct{} {
-	if e == nil {
-		return nil
-	}
-	return e.over
-}
-
 // onExit replaces what ends the process.
 func (e *ending) onExit(exit func()) {
-	if e != nil {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.exit = exit
-	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.exit = exit
 }
 
 // endNow ends the process with the message and the exit code of an interruption. The message may not be taken: then the

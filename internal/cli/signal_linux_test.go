@@ -54,7 +54,7 @@ func TestARunThatDoesNotEndIsEnded(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		require.False(t, ended.Load())
-		<-e.tooLate()
+		<-e.over
 		release()
 		time.Sleep(lastTime)
 		synctest.Wait()

@@ -16,7 +16,6 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/report/human"
 	"github.com/tidemark-backup/tidemark/internal/rewrite"
-	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
 )
 
 func (a *app) snapshotsCommand() *cobra.Command {
@@ -120,51 +119,41 @@ func (a *app) listSnapshots(ctx context.Context, refs []string, filter repo.Filt
 	return list, proven, err
 }
 
-// groupKey is a property that snapshots are grouped by.
-type groupKey struct {
-	word   string
-	values func(*snapshot.Snapshot) []string // sorted
-}
-
-func groupKeys() []groupKey {
-	return []groupKey{
-		{"host", func(s *snapshot.Snapshot) []string { return []string{s.Host} }},
-		{"paths", func(s *snapshot.Snapshot) []string { return slices.Sorted(slices.Values(s.Asked())) }},
-		{"tags", func(s *snapshot.Snapshot) []string { return slices.Sorted(slices.Values(s.Tags)) }},
-	}
-}
-
 // parseGroupBy reads a list of the words host, paths and tags.
-func parseGroupBy(text string) ([]groupKey, error) {
-	var by []groupKey
+func parseGroupBy(text string) (by []string, err error) {
 	for word := range strings.SplitSeq(text, ",") {
-		if word == "" {
-			continue
-		}
-		i := slices.IndexFunc(groupKeys(),
-			func(k groupKey) bool { return strings.TrimSuffix(k.word, "s") == strings.TrimSuffix(word, "s") })
-		if i < 0 {
+		switch strings.TrimSuffix(word, "s") {
+		case "host":
+			by = append(by, "host")
+		case "path":
+			by = append(by, "paths")
+		case "tag":
+			by = append(by, "tags")
+		default:
+			if word == "" {
+				continue
+			}
 			return nil, usagef("--group-by %q: choose from host, paths and tags", word)
 		}
-		by = append(by, groupKeys()[i])
 	}
 	return by, nil
 }
 
 // groupSnapshots splits a list by keys, keeps its order, and gives each group a title that is safe to print.
-func groupSnapshots(list []repo.Listed, by []groupKey) []output.Snapshots {
+func groupSnapshots(list []repo.Listed, by []string) []output.Snapshots {
 	var groups []output.Snapshots
 	at := map[string]int{}
 	for _, s := range list {
 		var titles []string
 		key := ""
-		for _, k := range by {
-			values := k.values(s.Snapshot)
+		for _, word := range by {
+			values := map[string][]string{"host": {s.Snapshot.Host}, "paths": slices.Sorted(slices.Values(s.Snapshot.Asked())),
+				"tags": slices.Sorted(slices.Values(s.Snapshot.Tags))}[word]
 			key += fmt.Sprintf("%q", values) // quoted: "/x, /y" is one path or two
 			for i := range values {
 				values[i] = human.Printable(values[i])
 			}
-			titles = append(titles, k.word+" "+strings.Join(values, ", "))
+			titles = append(titles, word+" "+strings.Join(values, ", "))
 		}
 		i, ok := at[key]
 		if !ok {

@@ -45,11 +45,11 @@ func Around(ctx context.Context, c Commands, backup func() Outcome) error {
 		c.Owed = "" // there is nothing to be undone
 	}
 	d, owed, err := claim(ctx, c.Owed)
-	defer d.close()
+	defer func() { _ = d.Close() }() // nothing was written since
 	if err != nil {
 		c.report(Owed, Result{}, err) // the state folder is no reason to lose a backup
 	}
-	c.Before.held, c.After.held = d.file, d.file
+	c.Before.held, c.After.held = d, d
 	if owed {
 		owing := c
 		owing.Ended = func(_ string, r Result, err error) { c.report(Owed, r, err) }
@@ -67,7 +67,7 @@ func Around(ctx context.Context, c Commands, backup func() Outcome) error {
 	// What the before-command did must be undone, even after a signal.
 	ctx = context.WithoutCancel(ctx)
 	err = c.run(ctx, After, c.After, o)
-	d.settle()
+	settle(d)
 	if err != nil {
 		switch o.Word {
 		case record.Done:

@@ -264,7 +264,7 @@ func TestWhatAKilledRunOwesIsSettledOnce(t *testing.T) {
 	require.NoFileExists(t, owed)
 	d, _, err := claim(t.Context(), owed)
 	require.NoError(t, err)
-	d.close() // as the end of a process does
+	require.NoError(t, d.Close()) // as the end of a process does
 	settle(true)
 	settle(false)
 	require.NoError(t, Around(t.Context(), c, func() Outcome { return Outcome{Word: record.Done} }))

@@ -21,21 +21,19 @@ var errKilled = errors.New("the run was killed")
 // lockWait is how long a run waits for the supervisor of a killed one to end its command.
 const lockWait = termGrace + 5*time.Second
 
-// debt is a file that is locked while a run is between its before-command and its after-command, and not empty. A run
-// that finds it unlocked and not empty follows one that was killed.
-type debt struct{ file *os.File } // nil: another run of the job has it, or there is no file
-
-// claim takes the file at path. owed reports whether a run was killed that owes its after-command.
-func claim(ctx context.Context, path string) (d debt, owed bool, err error) {
+// claim takes the file at path, which is locked while a run is between its before-command and its after-command, and
+// not empty. owed: it is not empty, so a run was killed that owes its after-command. debt is nil if another run of the
+// job has the file, or there is none; the methods of a nil file do nothing.
+func claim(ctx context.Context, path string) (debt *os.File, owed bool, err error) {
 	if path == "" {
-		return debt{}, false, nil
+		return nil, false, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return debt{}, false, fmt.Errorf("make the folder of commands: %w", err)
+		return nil, false, fmt.Errorf("make the folder of commands: %w", err)
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return debt{}, false, fmt.Errorf("open the file of commands: %w", err)
+		return nil, false, fmt.Errorf("open the file of commands: %w", err)
 	}
 	for begun := time.Now(); ; {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
@@ -43,7 +41,7 @@ func claim(ctx context.Context, path string) (d debt, owed bool, err error) {
 			break
 		}
 		if !errors.Is(err, unix.EWOULDBLOCK) || time.Since(begun) > lockWait || ctx.Err() != nil {
-			return debt{}, false, f.Close()
+			return nil, false, f.Close()
 		}
 		time.Sleep(groupPoll)
 	}
@@ -53,9 +51,9 @@ func claim(ctx context.Context, path string) (d debt, owed bool, err error) {
 		err = errors.Join(err, pages.Sync(f, false))
 	}
 	if err != nil {
-		return debt{}, false, errors.Join(fmt.Errorf("use the file of commands: %w", err), f.Close())
+		return nil, false, errors.Join(fmt.Errorf("use the file of commands: %w", err), f.Close())
 	}
-	return debt{f}, len(was) > 0, nil
+	return f, len(was) > 0, nil
 }
 
 // Settle runs the after-command of a run that was killed, if there is one and no run of the job is under way. ran
@@ -68,27 +66,17 @@ func Settle(ctx context.Context, c Commands) (ran bool, err error) {
 		return false, err
 	}
 	d, owed, err := claim(ctx, c.Owed)
-	defer d.close()
+	defer func() { _ = d.Close() }() // nothing was written since
 	if err != nil {
 		return false, err
 	}
 	if owed {
-		c.After.held = d.file
+		c.After.held = d
 		err = c.run(ctx, After, c.After, Outcome{Word: record.Stopped, Err: errKilled})
 	}
-	d.settle()
+	settle(d)
 	return owed, err
 }
 
 // settle records that the after-command has run.
-func (d debt) settle() {
-	if d.file != nil {
-		_ = d.file.Truncate(0) // if it stays, the next run repeats the command
-	}
-}
-
-func (d debt) close() {
-	if d.file != nil {
-		_ = d.file.Close() // nothing was written since
-	}
-}
+func settle(debt *os.File) { _ = debt.Truncate(0) } // if it stays, the next run repeats the command

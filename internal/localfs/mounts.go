@@ -62,6 +62,16 @@ func distinct(all []Mount) []Mount {
 	return kept
 }
 
+// MountOf returns the mount that a clean path lies on; the zero value if it is not known.
+func MountOf(path string, mounts []Mount) (best Mount) {
+	for _, m := range mounts {
+		if (path == m.Path || beneath(path, m.Path)) && len(m.Path) > len(best.Path) {
+			best = m
+		}
+	}
+	return best
+}
+
 // beneath reports whether an absolute path lies below another.
 func beneath(at, above string) bool {
 	return at != above && strings.HasPrefix(at, path.Clean(above+"/")) && (above == "/" || at[len(above)] == '/')

@@ -33,7 +33,7 @@ func (c *Config) Add(j *job.Job, mounts []localfs.Mount) {
 		c.Removable = true
 	} else if err == nil && !at.OnServer() {
 		c.Writable = append(c.Writable, at.Folder)
-		c.Removable = c.Removable || mountOf(at.Folder, mounts) != "/"
+		c.Removable = c.Removable || len(localfs.MountOf(at.Folder, mounts).Path) > len("/")
 	}
 	if j.Spec.FileOf("cache-dir") != "" {
 		c.Writable = append(c.Writable, j.Spec.Cache().Dir)
@@ -66,17 +66,6 @@ func (c *Config) Add(j *job.Job, mounts []localfs.Mount) {
 const reporting = 30 * time.Second
 
 func (c *Config) stopSeconds() int { return int(max(c.StopTime, 3*reporting).Seconds()) }
-
-// mountOf returns the mount point of a path.
-func mountOf(path string, mounts []localfs.Mount) string {
-	longest := "/"
-	for _, m := range mounts {
-		if strings.HasPrefix(path+"/", strings.TrimSuffix(m.Path, "/")+"/") && len(m.Path) > len(longest) {
-			longest = m.Path
-		}
-	}
-	return longest
-}
 
 // check refuses what cannot stand in a definition.
 func (c *Config) check() error {

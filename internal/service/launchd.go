@@ -35,8 +35,6 @@ type Launchd struct {
 // Path returns the file of the property list.
 func (l *Launchd) Path() string { return filepath.Join(l.Folder, label+".plist") }
 
-func (l *Launchd) file() file { return file{l.Path(), plistHead} }
-
 // Text returns the property list.
 //
 // launchd holds back the CPU use and the I/O of each type of process but Interactive, also on an idle machine
@@ -90,7 +88,7 @@ func (l *Launchd) Text(c *Config) (string, error) {
 // Install writes the property list and starts the service. changed is false if the list was the same; the service is
 // then started if it does not run.
 func (l *Launchd) Install(ctx context.Context, text string) (changed bool, err error) {
-	before, err := l.file().read()
+	before, err := read(l.Path(), plistHead)
 	if err != nil {
 		return false, err
 	}
@@ -109,7 +107,7 @@ func (l *Launchd) Install(ctx context.Context, text string) (changed bool, err e
 		}
 	}
 	if changed {
-		if err := l.file().write(text); err != nil {
+		if err := write(l.Path(), text); err != nil {
 			return false, err
 		}
 	}
@@ -118,7 +116,7 @@ func (l *Launchd) Install(ctx context.Context, text string) (changed bool, err e
 
 // Uninstall stops the service and removes the property list and the log. found is false if there is none.
 func (l *Launchd) Uninstall(ctx context.Context) (found bool, err error) {
-	before, err := l.file().read()
+	before, err := read(l.Path(), plistHead)
 	if err != nil {
 		return false, err
 	}
@@ -239,7 +237,7 @@ func escaped(text string) string {
 // State asks launchd for the state of the service.
 func (l *Launchd) State(ctx context.Context) (State, error) {
 	state := State{Manager: "launchd", Path: l.Path()}
-	before, err := l.file().read()
+	before, err := read(l.Path(), plistHead)
 	if err != nil {
 		return state, err
 	}

@@ -25,12 +25,10 @@ type Systemd struct {
 // Path returns the file of the unit.
 func (s *Systemd) Path() string { return filepath.Join(s.Folder, unitName) }
 
-func (s *Systemd) file() file { return file{s.Path(), unitHead} }
-
 // Install writes the unit and starts the service. changed is false if the unit was the same; the service is then
 // started if it does not run.
 func (s *Systemd) Install(ctx context.Context, unit string) (changed bool, err error) {
-	before, err := s.file().read()
+	before, err := read(s.Path(), unitHead)
 	if err != nil {
 		return false, err
 	}
@@ -38,7 +36,7 @@ func (s *Systemd) Install(ctx context.Context, unit string) (changed bool, err e
 		return false, ErrNoSystemd
 	}
 	if before != unit {
-		if err := s.file().write(unit); err != nil {
+		if err := write(s.Path(), unit); err != nil {
 			return false, fmt.Errorf("write the unit: %w", err)
 		}
 	}
@@ -56,7 +54,7 @@ func (s *Systemd) Install(ctx context.Context, unit string) (changed bool, err e
 
 // Uninstall stops the service and removes the unit. found is false if there is none.
 func (s *Systemd) Uninstall(ctx context.Context) (found bool, err error) {
-	before, err := s.file().read()
+	before, err := read(s.Path(), unitHead)
 	if err != nil || before == "" {
 		return false, err
 	}
@@ -73,7 +71,7 @@ func (s *Systemd) Uninstall(ctx context.Context) (found bool, err error) {
 // State asks systemd for the state of the service.
 func (s *Systemd) State(ctx context.Context) (State, error) {
 	state := State{Manager: "systemd", Path: s.Path()}
-	before, err := s.file().read()
+	before, err := read(s.Path(), unitHead)
 	if err != nil {
 		return state, err
 	}

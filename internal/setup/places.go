@@ -106,17 +106,10 @@ func MountsOf(sys System, sources []string, home string) (all []string) {
 	if err != nil {
 		return nil
 	}
-	of := func(path string) (best localfs.Mount) {
-		for _, m := range mounts {
-			if within(path, m.Path) && len(m.Path) >= len(best.Path) {
-				best = m
-			}
-		}
-		return best
-	}
 	for _, source := range sources {
-		m := of(source)
-		if proposable(m) && m.Path != "" && (home == "" || m.Path != of(home).Path) && !slices.Contains(all, m.Path) {
+		m := localfs.MountOf(source, mounts)
+		if proposable(m) && m.Path != "" && (home == "" || m.Path != localfs.MountOf(home, mounts).Path) &&
+			!slices.Contains(all, m.Path) {
 			all = append(all, m.Path)
 		}
 	}

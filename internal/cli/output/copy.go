@@ -32,37 +32,30 @@ func CopiedSnapshot(c copy.Snapshot, dry bool) Record {
 	})
 }
 
-// Copied ends a copy.
-type Copied struct {
-	Ledger *report.Ledger `json:"-"`
-	DryRun bool           `json:"dry_run,omitempty"`
+type copied struct {
+	DryRun bool `json:"dry_run,omitempty"`
 	*copy.Result
 	event.Ending
 }
 
-// Text writes the sums.
-func (c *Copied) Text(w *show.Page) {
-	r, t := c.Result, c.Ledger.Snapshot()
-	fmt.Fprintf(w, "%s: %s; copied earlier: %d; failed: %d\n", would(c.DryRun, "copied"),
-		human.Plural(r.Copied, "snapshot"), r.There, r.Failed)
-	if r.SameKey {
-		fmt.Fprintln(w, "the repositories have the same master key: data kept its IDs")
-	} else {
-		w.Linef("the repositories have different master keys: data got new IDs, and chunks are the same")
-	}
-	if c.DryRun {
-		return
-	}
-	fmt.Fprintf(w, "stored: %s of file data with %s, %s of trees; the repository grew by %s\n",
-		human.Plural(r.Blobs, "chunk"), human.Size(r.BlobBytes), human.Plural(r.Trees, "page"), human.Size(r.BytesStored))
-	if w.Full {
-		writeSession(w, &t)
-	}
-}
-
-// Events returns the summary.
-func (c *Copied) Events() []any {
-	t := c.Ledger.Snapshot()
-	c.Ending = event.NewEnding(&t)
-	return []any{event.Of("summary", c)}
+// Copied ends a copy: the sums.
+func Copied(l *report.Ledger, r *copy.Result, dry bool) Record {
+	t := l.Snapshot()
+	return one("summary", &copied{dry, r, event.NewEnding(&t)}, func(w *show.Page) {
+		fmt.Fprintf(w, "%s: %s; copied earlier: %d; failed: %d\n", would(dry, "copied"), human.Plural(r.Copied, "snapshot"),
+			r.There, r.Failed)
+		if r.SameKey {
+			fmt.Fprintln(w, "the repositories have the same master key: data kept its IDs")
+		} else {
+			w.Linef("the repositories have different master keys: data got new IDs, and chunks are the same")
+		}
+		if dry {
+			return
+		}
+		fmt.Fprintf(w, "stored: %s of file data with %s, %s of trees; the repository grew by %s\n",
+			human.Plural(r.Blobs, "chunk"), human.Size(r.BlobBytes), human.Plural(r.Trees, "page"), human.Size(r.BytesStored))
+		if w.Full {
+			writeSession(w, &t)
+		}
+	})
 }

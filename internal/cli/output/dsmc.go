@@ -13,39 +13,31 @@ import (
 
 // The records in this file have the columns of IBM's client, since programs read them.
 
-// FileVersion is a version of an object in the form of 'dsmc query backup'.
-type FileVersion struct {
+type fileVersion struct {
 	event.Path           // of the object
 	Size       uint64    `json:"size"`        // bytes
 	Stored     time.Time `json:"backup_date"` // of the oldest snapshot with this version
 	Active     bool      `json:"active"`      // the newest snapshot that covers the path has this version
 	Snapshot   format.ID `json:"snapshot"`    // ID of the newest snapshot with this version
-	Layout     string    `json:"-"`           // of the date
-	First      bool      `json:"-"`           // the heading stands above it
 }
 
-// NewFileVersion returns the record of a version.
-func NewFileVersion(v *browse.Version, layout string) *FileVersion {
-	return &FileVersion{Path: event.NewPath(v.Path), Size: v.Node.Size, Stored: time.Unix(v.First.Snapshot.Time.Sec, 0),
-		Active: v.Active, Snapshot: v.Last.ID, Layout: layout}
+// FileVersion is a version of an object in the form of 'dsmc query backup', with a date of a layout: a line, below a
+// heading for the first one.
+func FileVersion(v *browse.Version, layout string, first bool) Record {
+	e := &fileVersion{event.NewPath(v.Path), v.Node.Size, time.Unix(v.First.Snapshot.Time.Sec, 0), v.Active, v.Last.ID}
+	return one("backup_version", e, func(w *show.Page) {
+		if first {
+			fmt.Fprintf(w, "%13s     %-25s  %-19s  %s %s\n%13s     %-25s  %-19s  %s %s\n", "Size", "Backup Date",
+				"Mgmt Class", "A/I", "File", "----", "-----------", "----------", "---", "----")
+		}
+		state := "I"
+		if v.Active {
+			state = "A"
+		}
+		fmt.Fprintf(w, "%13s  B  %-25s  %-19s   %s  %s\n", human.Count(e.Size), e.Stored.Format(layout+" 15:04:05"),
+			"DEFAULT", state, human.Printable(v.Path))
+	})
 }
-
-// Text writes one line.
-func (v *FileVersion) Text(w *show.Page) {
-	if v.First {
-		fmt.Fprintf(w, "%13s     %-25s  %-19s  %s %s\n%13s     %-25s  %-19s  %s %s\n", "Size", "Backup Date",
-			"Mgmt Class", "A/I", "File", "----", "-----------", "----------", "---", "----")
-	}
-	state := "I"
-	if v.Active {
-		state = "A"
-	}
-	fmt.Fprintf(w, "%13s  B  %-25s  %-19s   %s  %s\n", human.Count(v.Size),
-		v.Stored.Format(v.Layout+" 15:04:05"), "DEFAULT", state, human.Printable(v.Exact()))
-}
-
-// Events returns the record.
-func (v *FileVersion) Events() []any { return []any{event.Of("backup_version", v)} }
 
 // FileSpace is a path that was backed up.
 type FileSpace struct {
@@ -70,21 +62,20 @@ func FileSpaces(list []FileSpace, layout string) Record {
 	}, eventsOf("filespace", list)}
 }
 
-// Session describes the repository in the form of 'dsmc query session'.
-type Session struct {
+// SessionFields describe the repository.
+type SessionFields struct {
 	Server  string `json:"server_name"`    // where the repository is
 	Node    string `json:"node_name"`      // this machine
 	User    string `json:"user_name"`      // this user
 	Version string `json:"client_version"` // of tidemark
 }
 
-// Text writes a line for each field.
-func (s *Session) Text(w *show.Page) {
-	fmt.Fprintf(w, "Session Information\n\n  Server Name.............: %s\n  Server Type.............: "+
-		"tidemark repository\n  Node Name...............: %s\n  User Name...............: %s\n"+
-		"  Client Version..........: %s\n",
-		human.Printable(s.Server), human.Printable(s.Node), human.Printable(s.User), s.Version)
+// Session describes the repository in the form of 'dsmc query session': a line for each field.
+func Session(s *SessionFields) Record {
+	return one("session", s, func(w *show.Page) {
+		fmt.Fprintf(w, "Session Information\n\n  Server Name.............: %s\n  Server Type.............: "+
+			"tidemark repository\n  Node Name...............: %s\n  User Name...............: %s\n"+
+			"  Client Version..........: %s\n",
+			human.Printable(s.Server), human.Printable(s.Node), human.Printable(s.User), s.Version)
+	})
 }
-
-// Events returns the record.
-func (s *Session) Events() []any { return []any{event.Of("session", s)} }

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/report"
 )
 
-// logged is a Printer that also writes to logs.
+// logged is a Printer that also writes to logs, but not what is shown: that may be a recovery key.
 type logged struct {
 	Printer
 	errors, sessions *Text // nil: no such log
@@ -61,9 +61,6 @@ func (l *logged) Note(text string) {
 	}
 	l.Printer.Note(text)
 }
-
-// Show implements Printer. What must not be missed may be a recovery key: no log gets it.
-func (l *logged) Show(text string) { l.Printer.Show(text) }
 
 // Watch implements Printer.
 func (l *logged) Watch(ctx context.Context, ledger *report.Ledger) func() {

@@ -179,21 +179,19 @@ func Reread(r *backup.Reread) Record {
 	})
 }
 
-// Would is what a dry run of a restore would do with one object, and why.
-type Would struct {
+type wouldDo struct {
 	// `restore`, `replace`, `update` (metadata only), `leave` or `delete`
 	What string `json:"action"`
 	event.Path
 	Why string `json:"reason"` // text
 }
 
-// Text writes one line.
-func (o *Would) Text(w *show.Page) {
-	fmt.Fprintf(w, "would %s %s: %s\n", o.What, human.Printable(o.Exact()), o.Why)
+// Would is what a dry run of a restore would do with one object, and why: a line.
+func Would(path, what, why string) Record {
+	return one("would", &wouldDo{what, event.NewPath(path), why}, func(w *show.Page) {
+		fmt.Fprintf(w, "would %s %s: %s\n", what, human.Printable(path), why)
+	})
 }
-
-// Events returns the record.
-func (o *Would) Events() []any { return []any{event.Of("would", o)} }
 
 // DryRun is what a command would have done.
 func DryRun(would string) Record {
