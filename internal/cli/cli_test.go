@@ -92,8 +92,8 @@ func TestIncludeReachesWhatItTakes(t *testing.T) {
 		{"/*/x", "/q/x", []string{"/q"}, nil},
 		{"b/c", "/a/b/c", []string{"/a", "/a/b"}, nil},
 	} {
-		flags := &patternFlags{include: patternLists{{patterns: []string{c.pattern}}}}
-		selected, err := flags.compile(func(string) (string, bool) { return "", false })
+		flags := &restoreFlags{include: patternLists{{patterns: []string{c.pattern}}}}
+		selected, err := flags.selection(func(string) (string, bool) { return "", false })
 		require.NoError(t, err)
 		taken, _ := selected.Take(c.path, tree.File)
 		require.True(t, taken, "%s takes %s", c.pattern, c.path)

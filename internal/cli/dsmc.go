@@ -400,7 +400,7 @@ func (a *app) dsmcSession(ctx context.Context, command *dsmc.Command) error {
 		if err != nil {
 			return err
 		}
-		return a.print.Print(output.Session(&output.SessionFields{Server: at.String(), Node: dsmcHost(command), User: userName(),
-			Version: "tidemark " + version()}))
+		return a.print.Print(output.Session(&output.SessionFields{Server: at.String(), Node: dsmcHost(command),
+			User: userName(), Version: "tidemark " + version()}))
 	})
 }

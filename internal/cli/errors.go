@@ -37,8 +37,6 @@ var (
 	errMeasuring = errors.New("interrupted; the results so far are valid, and no files are left behind")
 	// errNoneThere: a person expects a repository where there is none.
 	errNoneThere = errors.New("there is no repository at")
-	// errNotMounted: nothing is mounted where --require-mount wants it.
-	errNotMounted = errors.New("is not mounted")
 	// errIncomplete: the snapshot lacks objects.
 	errIncomplete = errors.New("some objects could not be backed up")
 	// errDegraded: the target works with limitations.

@@ -116,16 +116,10 @@ func (a *app) jobNames(c *cobra.Command, args []string, _ string) ([]cobra.Compl
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// jobSources are the sources of a job.
-type jobSources struct {
-	paths []string
-	force bool // also those that do not exist
-}
-
-// register adds the flags.
-func (s *jobSources) register(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&s.paths, "source", nil, "file or directory to back up; repeatable")
-	flags.BoolVar(&s.force, "force", false, "accept sources that do not exist now, or are symbolic links")
+// jobSources adds the flags of the sources of a job.
+func jobSources(flags *pflag.FlagSet) {
+	flags.StringArray("source", nil, "file or directory to back up; repeatable")
+	flags.Bool("force", false, "accept sources that do not exist now, or are symbolic links")
 	help.Topic(flags, options.TopicWhat, "source")
 	help.Rare(flags, "force")
 }
@@ -139,10 +133,12 @@ func onlyJobName(c *cobra.Command, args []string) error {
 		"value of a switch after an equals sign", args[1])
 }
 
-// jobSettings returns the lines of a job for flags and sources. With all, the keys and logons of the environment are
-// among them, which the service does not have.
-func (a *app) jobSettings(flags *pflag.FlagSet, sources *jobSources, all bool) ([]options.FileLine, error) {
+// jobSettings returns the lines of a job for flags, those of jobSources too. With all, the keys and logons of the
+// environment are among them, which the service does not have.
+func (a *app) jobSettings(flags *pflag.FlagSet, all bool) ([]options.FileLine, error) {
 	given := a.spec.Given()
+	sources, _ := flags.GetStringArray("source") // an import has none
+	force, _ := flags.GetBool("force")
 	if !all {
 		var keywords []string
 		flags.Visit(func(f *pflag.Flag) { keywords = append(keywords, options.LineKeyword(f.Name)) })
@@ -158,18 +154,15 @@ func (a *app) jobSettings(flags *pflag.FlagSet, sources *jobSources, all bool) (
 		}
 	}
 	var domain []string
-	for _, path := range sources.paths {
-		if err := errors.Join(checkLocalSource(path), linkWithSlash(path)); err != nil {
-			return nil, &usageError{err}
-		}
-		absolute, err := filepath.Abs(path)
+	for _, path := range sources {
+		absolute, err := absoluteSource(path)
 		if err != nil {
-			return nil, fmt.Errorf("find source %s: %w", path, err)
+			return nil, err
 		}
-		if _, err := os.Lstat(absolute); missing(err) && !sources.force {
+		if _, err := os.Lstat(absolute); missing(err) && !force {
 			return nil, usagef("source %s does not exist: correct it, or accept it with --force", human.Printable(absolute))
 		}
-		if err := linkedSource(absolute); err != nil && !sources.force {
+		if err := linkedSource(absolute); err != nil && !force {
 			return nil, usagef("%w; or accept the link with --force", err)
 		}
 		domain = append(domain, absolute)
@@ -283,7 +276,6 @@ func (a *app) jobListCommand() *cobra.Command {
 }
 
 func (a *app) jobAddCommand() *cobra.Command {
-	var sources jobSources
 	var c *cobra.Command
 	c = a.command(&cobra.Command{
 		Use:   "add [flags] --source PATH NAME",
@@ -296,7 +288,7 @@ In an option file without stanzas, the lines that are there become the job 'defa
   tidemark job add nas --schedule hourly --repo smb://nas/backup --source /srv`,
 		Args: onlyJobName,
 	}, func(ctx context.Context, args []string) error {
-		settings, err := a.jobSettings(c.Flags(), &sources, true)
+		settings, err := a.jobSettings(c.Flags(), true)
 		if err != nil {
 			return err
 		}
@@ -310,7 +302,7 @@ In an option file without stanzas, the lines that are there become the job 'defa
 		}
 		return a.showJob(f, args[0])
 	}, jobGroups()...)
-	sources.register(c.Flags())
+	jobSources(c.Flags())
 	return c
 }
 

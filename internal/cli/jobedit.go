@@ -19,7 +19,6 @@ import (
 
 func (a *app) jobEditCommand() *cobra.Command {
 	var unset []string
-	var sources jobSources
 	var c *cobra.Command
 	c = a.command(&cobra.Command{
 		Use:   "edit [flags] NAME",
@@ -36,7 +35,7 @@ replaces the file.`,
 		Args:              onlyJobName,
 		ValidArgsFunction: a.jobNames,
 	}, func(ctx context.Context, args []string) error {
-		settings, err := a.jobSettings(c.Flags(), &sources, false)
+		settings, err := a.jobSettings(c.Flags(), false)
 		if err != nil {
 			return err
 		}
@@ -51,7 +50,7 @@ replaces the file.`,
 		}
 		return a.showJob(f, args[0])
 	}, jobGroups()...)
-	sources.register(c.Flags())
+	jobSources(c.Flags())
 	c.Flags().StringArrayVar(&unset, "unset", nil, "remove the lines of this option; repeatable")
 	help.Topic(c.Flags(), options.TopicService, "unset")
 	return c

@@ -47,7 +47,7 @@ excluded paths.`,
 		if err != nil {
 			return err
 		}
-		settings, err := a.jobSettings(c.Flags(), &jobSources{}, true)
+		settings, err := a.jobSettings(c.Flags(), true)
 		if err != nil {
 			return err
 		}

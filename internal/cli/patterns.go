@@ -15,19 +15,8 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
-// patternFlags select what is restored. The options with the same names select what is backed up.
-type patternFlags struct{ include, exclude patternLists }
-
 // patternLists are the patterns of --include or --exclude, single ones and files of them: with case, and without it.
 type patternLists [2]struct{ patterns, files []string }
-
-func (p *patternFlags) register(flags *pflag.FlagSet) {
-	for name, lists := range map[string]*patternLists{"include": &p.include, "exclude": &p.exclude} {
-		what := map[string]string{"include": "restore only", "exclude": "do not restore"}[name] +
-			" objects that match the pattern"
-		lists.register(flags, name, what)
-	}
-}
 
 func (l *patternLists) register(flags *pflag.FlagSet, name, what string) {
 	flags.StringArrayVarP(&l[0].patterns, name, name[:1], nil, what)
@@ -60,13 +49,16 @@ func (s *selection) Take(at string, typ tree.Type) (take, enter bool) {
 	return s.take(at, typ)
 }
 
-// compile returns the selection; nil selects everything.
-func (p *patternFlags) compile(env options.Env) (*selection, error) {
-	include, included, err := p.include.compile("include", env)
+// selection returns what the patterns select; nil is everything.
+func (f *restoreFlags) selection(env options.Env) (*selection, error) {
+	if f.dsmc.take != nil {
+		return &selection{take: f.dsmc.take}, nil
+	}
+	include, included, err := f.include.compile("include", env)
 	if err != nil {
 		return nil, err
 	}
-	exclude, excluded, err := p.exclude.compile("exclude", env)
+	exclude, excluded, err := f.exclude.compile("exclude", env)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +66,7 @@ func (p *patternFlags) compile(env options.Env) (*selection, error) {
 	case include != nil && exclude != nil:
 		return nil, usagef("--include and --exclude exclude each other: choose one")
 	case include != nil:
-		within := p.include.reach()
+		within := f.include.reach()
 		return &selection{patterns: included, take: func(at string, typ tree.Type) (bool, bool) {
 			take := matches(include, at, typ)
 			return take, take || within(at)

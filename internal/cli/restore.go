@@ -27,14 +27,15 @@ import (
 )
 
 type restoreFlags struct {
-	snapshots      repo.Filter
-	patterns       patternFlags
-	to             restore.Target // as far as flags describe it
-	overwrite      string
-	byName, sparse bool
-	answered       bool     // the overwrite rule was named: no question
-	doubt          string   // snapshot that is taken for the latest while others cannot be read; "": none
-	dsmc           struct { // set by the commands of IBM's client
+	snapshots repo.Filter
+	// what is restored; the options with the same names select what is backed up
+	include, exclude patternLists
+	to               restore.Target // as far as flags describe it
+	overwrite        string
+	byName, sparse   bool
+	answered         bool     // the overwrite rule was named: no question
+	doubt            string   // snapshot that is taken for the latest while others cannot be read; "": none
+	dsmc             struct { // set by the commands of IBM's client
 		// in place of an argument
 		choose func(context.Context, *repo.Repository) (found repo.Listed, sub string, err error)
 		take   func(at string, typ tree.Type) (take, enter bool) // in place of patterns
@@ -45,7 +46,8 @@ type restoreFlags struct {
 
 func (f *restoreFlags) register(flags *pflag.FlagSet) {
 	filterFlags(flags, &f.snapshots)
-	f.patterns.register(flags)
+	f.include.register(flags, "include", "restore only objects that match the pattern")
+	f.exclude.register(flags, "exclude", "do not restore objects that match the pattern")
 	flags.StringVarP(&f.to.Path, "target", "t", "", "directory to restore to; / restores to the original places")
 	flags.StringVar(&f.overwrite, "overwrite", "always", "existing files: always, if-changed, if-newer or never; "+
 		"always replaces all whose content differs, if-changed those whose size or time differ, if-newer those that "+
@@ -198,14 +200,6 @@ func (a *app) restore(ctx context.Context, f *restoreFlags, argument string) (er
 		return errUnmatched
 	}
 	return nil
-}
-
-// selection returns what the patterns select; nil is everything.
-func (f *restoreFlags) selection(env options.Env) (*selection, error) {
-	if f.dsmc.take != nil {
-		return &selection{take: f.dsmc.take}, nil
-	}
-	return f.patterns.compile(env)
 }
 
 // find returns the snapshot and the path that are restored.

@@ -291,12 +291,9 @@ func (s *setupRun) askSources(ctx context.Context) (all []string, err error) {
 // namedSources returns the absolute paths of --source.
 func (s *setupRun) namedSources() (all []string, err error) {
 	for _, path := range s.sources {
-		if err := errors.Join(checkLocalSource(path), linkWithSlash(path)); err != nil {
-			return nil, &usageError{err}
-		}
-		absolute, err := filepath.Abs(path)
+		absolute, err := absoluteSource(path)
 		if err != nil {
-			return nil, fmt.Errorf("find source %s: %w", path, err)
+			return nil, err
 		}
 		if _, err := os.Lstat(absolute); err != nil {
 			return nil, fmt.Errorf("source %s: no such file or directory: check the path", human.Printable(path))

@@ -131,7 +131,7 @@ func notMounted(required, sources []string, mounts func() ([]localfs.Mount, erro
 		}
 		for _, source := range sources {
 			if scope.Within(source, at) {
-				absent[source] = fmt.Errorf("%s %w", human.Printable(at), errNotMounted)
+				absent[source] = fmt.Errorf("%s is not mounted", human.Printable(at))
 			}
 		}
 	}
@@ -168,6 +168,18 @@ func linkWithSlash(path string) error {
 	}
 	return fmt.Errorf("source %q is a symbolic link: name %s to back up what it points to, or %s for the link itself",
 		path, target, clean)
+}
+
+// absoluteSource returns the absolute path of a source, which need not exist.
+func absoluteSource(path string) (string, error) {
+	if err := errors.Join(checkLocalSource(path), linkWithSlash(path)); err != nil {
+		return "", &usageError{err}
+	}
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		err = fmt.Errorf("find source %s: %w", path, err)
+	}
+	return absolute, err
 }
 
 // linkedSource refuses a source that is a symbolic link: a job would back up the link alone, and succeed.

@@ -89,7 +89,7 @@ func (s *Spec) ForDomain(mounts []localfs.Mount) (*Spec, []string, error) {
 	chosen = slices.Compact(chosen)
 	if len(chosen) == 0 {
 		return nil, nil, &Error{Origin: settings[0].origin,
-			Err: fmt.Errorf("%w: DOMAIN %s", ErrDomain, strings.Join(s.Domain(), " "))}
+			Err: fmt.Errorf("no file system is left to back up: DOMAIN %s", strings.Join(s.Domain(), " "))}
 	}
 	other.domain, other.domainOrigin = slices.Concat(chosen, between(chosen, mounts)), settings[0].origin
 	return other, chosen, nil

@@ -49,7 +49,7 @@ func TestDomain(t *testing.T) {
 		require.ErrorContains(t, err, "tidemark.opt:1", text)
 	}
 	_, _, err = file("DOMAIN /home -/home\n").spec(t).ForDomain(mounted())
-	require.ErrorIs(t, err, ErrDomain)
+	require.ErrorContains(t, err, "no file system is left to back up")
 	require.ErrorContains(t, err, "tidemark.opt:1")
 	_, warnings, err := file("DOMAIN.IMAGE /db -/home\n").resolve(t)
 	require.NoError(t, err)

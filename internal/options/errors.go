@@ -10,10 +10,6 @@ var (
 	ErrValue = errors.New("malformed value")
 	// ErrConflict: two options of the same rank contradict each other.
 	ErrConflict = errors.New("options contradict each other")
-	// ErrDomain: no file system is left to back up.
-	ErrDomain = errors.New("no file system is left to back up")
-	// errUnknown: a keyword is neither one of an option nor one of IBM's.
-	errUnknown = errors.New("unknown option")
 	// errSyntax: a line is not "KEYWORD value".
 	errSyntax = errors.New("malformed line")
 	// errStanza: the file has no stanza of the chosen name.

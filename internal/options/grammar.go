@@ -93,12 +93,12 @@ func parseLine(text, origin string, words vocabulary) (rawLine, error) {
 
 func unknown(word string, words vocabulary) error {
 	if strings.Contains(word, "=") {
-		return fmt.Errorf("%w %q: write the keyword, a blank and the value", errUnknown, word)
+		return fmt.Errorf("unknown option %q: write the keyword, a blank and the value", word)
 	}
 	if near := words.closest(word); near != "" {
-		return fmt.Errorf("%w %q: did you mean %s?", errUnknown, word, near)
+		return fmt.Errorf("unknown option %q: did you mean %s?", word, near)
 	}
-	return fmt.Errorf("%w %q: \"tidemark options\" lists those there are", errUnknown, word)
+	return fmt.Errorf("unknown option %q: \"tidemark options\" lists those there are", word)
 }
 
 // value returns the rest of the line as one value, "" when there is none. Quotes around it are removed; a value with

@@ -90,8 +90,8 @@ const (
 	defaultServer = "DEFAULTSERVER"
 )
 
-// vocabularyOf returns the keywords of a table and IBM's. The capitals (digits, dots) at the beginning of a word are its
-// shortest form. An abbreviation stands for the first keyword it fits; those of the table come first.
+// vocabularyOf returns the keywords of a table and IBM's. The capitals (digits, dots) at the beginning of a word are
+// its shortest form. An abbreviation stands for the first keyword it fits; those of the table come first.
 func vocabularyOf(table []Option) (v vocabulary) {
 	add := func(text string, o *Option) {
 		shortest := strings.IndexFunc(text, func(r rune) bool { return r >= 'a' && r <= 'z' })

@@ -35,7 +35,7 @@ func Places(sys System, sources []string) ([]Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	origins := volumesOf(sys, sources)
+	devices := devicesOf(sys, sources)
 	var all []Place
 	seen := map[string]bool{}
 	slices.SortStableFunc(mounts, func(a, b localfs.Mount) int { return cmp.Compare(len(a.Path), len(b.Path)) })
@@ -48,7 +48,7 @@ func Places(sys System, sources []string) ([]Place, error) {
 			continue // not reachable, a file, or not on a disk
 		}
 		seen[m.Type+" "+m.Source] = true
-		p := Place{Name: nameOf(sys, m, v), Free: v.Free, Total: v.Total, SameDisk: sharing(v, origins)}
+		p := Place{Name: nameOf(sys, m, v), Free: v.Free, Total: v.Total, SameDisk: sharing(v, sources, devices)}
 		p.Repository, p.Holds = repositoryAt(sys, m.Path)
 		if !p.Holds {
 			p.Repository = filepath.Join(m.Path, folderName)
@@ -121,26 +121,22 @@ func within(path, folder string) bool {
 	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, "/")+"/")
 }
 
-// origin is the device of a source.
-type origin struct {
-	path   string
-	device device.Info
-}
-
-func volumesOf(sys System, sources []string) (all []origin) {
-	for _, source := range sources {
+// devicesOf returns the devices of sources; the zero value for one that cannot be examined.
+func devicesOf(sys System, sources []string) []device.Info {
+	all := make([]device.Info, len(sources))
+	for i, source := range sources {
 		if v, err := sys.Look(source); err == nil {
-			all = append(all, origin{source, v.Device})
+			all[i] = v.Device
 		}
 	}
 	return all
 }
 
 // sharing returns the source that shares a disk with v, "" for none. Two file systems in memory share it too.
-func sharing(v Volume, origins []origin) string {
-	for _, o := range origins {
-		if device.Overlaps(v.Device, o.device) || v.Device.Medium == device.Memory && o.device.Medium == device.Memory {
-			return o.path
+func sharing(v Volume, sources []string, devices []device.Info) string {
+	for i, d := range devices {
+		if device.Overlaps(v.Device, d) || v.Device.Medium == device.Memory && d.Medium == device.Memory {
+			return sources[i]
 		}
 	}
 	return ""
@@ -152,7 +148,7 @@ func SameDisk(sys System, folder string, sources []string) string {
 	if err != nil {
 		return ""
 	}
-	return sharing(v, volumesOf(sys, sources))
+	return sharing(v, sources, devicesOf(sys, sources))
 }
 
 // nameOf describes a mount: sdb1 "Backup" (hdd, ext4), or //nas/backup (cifs).

@@ -124,7 +124,7 @@ func (e *editor) apply(s options.FileLine) error {
 	for _, value := range s.Values {
 		text, ok := options.Quote(value)
 		if !ok {
-			return fmt.Errorf("%w: %s", ErrQuotes, s.Keyword)
+			return fmt.Errorf("an option file cannot hold a value with a line end or with both kinds of quotes: %s", s.Keyword)
 		}
 		line += " " + text
 	}
