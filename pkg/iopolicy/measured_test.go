@@ -213,8 +213,8 @@ func TestMeasuredBesidePacedUse(t *testing.T) {
 // it uses less than half of them.
 func TestGrantThatIsNotUsedUpGrows(t *testing.T) {
 	t.Parallel()
-	s := simScene{model: simFlash(), others: []simLoad{paced(1000, false, 4096)}, job: reader(iopolicy.Throttle),
-		impact: 0.05, long: 6 * time.Second}
+	s := simScene{model: simFlash(), others: []simLoad{paced(1000, false, 4096)}, impact: 0.05, long: 6 * time.Second}
+	s.job = reader(iopolicy.Throttle)
 	s.job.workers, s.job.idles = 1, 400*us
 	r := s.run(t, measured)
 	var grants []time.Duration
