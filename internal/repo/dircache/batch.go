@@ -156,12 +156,12 @@ func (b *Batch) write(full *extsort.Buffer) error {
 	return b.runs.Write(full)
 }
 
-// sorted begins to read the batch by ascending key. A batch that was never spilled stays in memory.
-func (b *Batch) sorted() (*extsort.Merger, error) {
+// sources returns the entries. A batch that was never spilled stays in memory.
+func (b *Batch) sources() []extsort.Source {
 	if b.runs == nil {
-		return extsort.New(nil, nil, keySize).Merge(&b.buffer)
+		b.runs = extsort.New(nil, nil, keySize)
 	}
-	return b.runs.Merge(&b.buffer)
+	return b.runs.Sources(&b.buffer)
 }
 
 // Commit makes the batch count for snapshot, which must be in the repository, and ends it. Cache.Note returns note from

@@ -2,7 +2,6 @@ package dircache
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -15,12 +14,14 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
+	"github.com/tidemark-backup/tidemark/internal/repo/extsort"
 )
 
 const (
 	keySize = 16
-	// entrySize is a key, the place and checksum of its value, the number of the writer, and the reference.
-	entrySize = keySize + 8 + 4 + 4 + 4 + 8
+	// fieldsSize is the place and checksum of a value, the number of the writer, and the reference.
+	fieldsSize = 8 + 4 + 4 + 4 + 8
+	entrySize  = keySize + fieldsSize
 	// mergeRatio is how many times as long as the newer ones a layer is at least. So n entries lie in about log n layers,
 	// and an entry is written again about as often.
 	mergeRatio = 4
@@ -56,8 +57,8 @@ type entry struct {
 	ref    Ref
 }
 
-func appendEntry(dst []byte, key *[keySize]byte, e *entry) []byte {
-	dst = binary.LittleEndian.AppendUint64(append(dst, key[:]...), uint64(e.off))
+func appendEntry(dst, key []byte, e *entry) []byte {
+	dst = binary.LittleEndian.AppendUint64(append(dst, key...), uint64(e.off))
 	for _, n := range [...]uint32{e.length, e.sum, e.writer} {
 		dst = binary.LittleEndian.AppendUint32(dst, n)
 	}
@@ -129,82 +130,59 @@ func (l *layer) check(e *entry, value []byte) error {
 	return nil
 }
 
-// source yields entries by ascending key.
-type source struct {
-	next  func(*source) (ok bool, err error) // reads the next one
-	key   [keySize]byte
-	entry // its place is not that in the new layer
-	value []byte
-	ok    bool // there is one
-}
-
-func (s *source) advance() (err error) {
-	s.ok, err = s.next(s)
-	return err
-}
-
-// read returns all entries of the layer, which it reads sequentially.
-func (l *layer) read() *source {
+// read yields all entries of the layer, which it reads sequentially: what appendEntry appends, and behind it the value.
+func (l *layer) read() extsort.Source {
 	values := bufio.NewReaderSize(io.NewSectionReader(l.file, l.Values, 1<<62), buffered)
 	page, n := &cachefile.Page{}, uint64(0)
-	return &source{next: func(s *source) (bool, error) {
+	var line []byte
+	return func() (_, _ []byte, ok bool, err error) {
 		if n == l.Count {
-			return false, nil
+			return nil, nil, false, nil
 		}
 		at, err := l.pages.Entry(page, &l.keys, n)
 		if err != nil {
-			return false, lost(err)
+			return nil, nil, false, lost(err)
 		}
 		n++
-		copy(s.key[:], at)
-		s.entry = parseEntry(at[keySize:])
-		s.value = slices.Grow(s.value[:0], int(s.length))[:s.length]
-		if _, err := io.ReadFull(values, s.value); err != nil {
-			return false, lost(err)
+		e := parseEntry(at[keySize:])
+		line = slices.Grow(append(line[:0], at[keySize:]...), int(e.length))[:fieldsSize+int(e.length)]
+		if _, err := io.ReadFull(values, line[fieldsSize:]); err != nil {
+			return nil, nil, false, lost(err)
 		}
-		return true, l.check(&s.entry, s.value)
-	}}
+		if err := l.check(&e, line[fieldsSize:]); err != nil {
+			return nil, nil, false, err
+		}
+		return at[:keySize], line, true, nil
+	}
 }
 
 // merge writes a layer of what a batch has, and of the newest layers that are not much longer, in whose place it comes.
 // What does not count is left out: entries of deleted directories, and of snapshots that are gone.
 func (c *Cache) merge(s *state, b *Batch) error {
-	added, err := b.sorted()
-	if err != nil {
-		return err
-	}
 	keep, most := len(s.Layers), b.count
 	for keep > 0 && s.Layers[keep-1].Count < mergeRatio*most {
 		keep--
 		most += s.Layers[keep].Count
 	}
-	var sources []*source
+	var older []extsort.Source
 	for _, l := range s.Layers[keep:] {
-		sources = append(sources, l.read())
+		older = append(older, l.read())
 	}
-	sources = append(sources, &source{next: func(to *source) (ok bool, err error) {
-		var key []byte
-		if key, to.value, ok, err = added.Next(); ok {
-			to.key, to.entry = [keySize]byte(key), entry{writer: s.Generation, ref: s.Next}
-			s.Next++
-		}
-		return ok, err
-	}})
+	all, err := extsort.Merge(slices.Concat(older, b.sources())...)
+	if err != nil {
+		return err
+	}
 	made := &layer{Generation: s.Generation, Seed: cachefile.Seed()}
 	s.Layers = append(s.Layers[:keep], made)
-	if err := made.write(c.dir, c.io, s, sources, most); err != nil {
+	if err := made.write(c.dir, c.io, s, all, len(older), most); err != nil {
 		return err
 	}
 	return made.open(c.dir, c.io)
 }
 
-// write writes the file, of at most so many entries.
-func (l *layer) write(dir string, ctx localfs.IOContext, s *state, sources []*source, most uint64) (err error) {
-	for _, from := range sources {
-		if err := from.advance(); err != nil {
-			return err
-		}
-	}
+// write writes the file, of at most so many entries. The first older sources are of layers, the others of a batch.
+func (l *layer) write(dir string, ctx localfs.IOContext, s *state, all *extsort.Merger, older int, most uint64) (
+	err error) {
 	f, err := cachefile.Create(dir, tempPrefix, ctx)
 	if err != nil {
 		return err
@@ -218,46 +196,31 @@ func (l *layer) write(dir string, ctx localfs.IOContext, s *state, sources []*so
 	end := l.Values
 	var prefixes, line []byte
 	for {
-		from := first(sources)
-		if from == nil {
-			break
-		}
-		if _, counts := s.snapshotOf(&from.entry); counts || s.live == nil {
-			e := entry{end, uint32(len(from.value)), l.sum(end, from.value), from.writer, from.ref}
-			if line = appendEntry(line[:0], &from.key, &e); w.Add(line) {
-				prefixes = append(prefixes, line[:8]...)
-			}
-			_, _ = values.Write(from.value) // Flush returns the first error
-			end += int64(len(from.value))
-			l.Count++
-		}
-		if err := skip(sources, from.key); err != nil {
+		key, value, ok, err := all.Next()
+		if err != nil {
 			return err
 		}
+		if !ok {
+			break
+		}
+		e := entry{writer: s.Generation, ref: s.Next}
+		if all.Source() < older {
+			e, value = parseEntry(value), value[fieldsSize:]
+		} else {
+			s.Next++
+		}
+		if _, counts := s.snapshotOf(&e); !counts && s.live != nil {
+			continue
+		}
+		e.off, e.length, e.sum = end, uint32(len(value)), l.sum(end, value)
+		if line = appendEntry(line[:0], key, &e); w.Add(line) {
+			prefixes = append(prefixes, line[:8]...)
+		}
+		_, _ = values.Write(value) // Flush returns the first error
+		end += int64(len(value))
+		l.Count++
 	}
 	w.End()
 	w.AddAll(prefixes, 8)
 	return cmp.Or(w.Flush(), values.Flush()) // most often both have the same error
-}
-
-// first returns the source of the lowest key: of equal ones the newest, which is the last. nil: all are at their end.
-func first(sources []*source) (from *source) {
-	for _, s := range sources {
-		if s.ok && (from == nil || bytes.Compare(s.key[:], from.key[:]) <= 0) {
-			from = s
-		}
-	}
-	return from
-}
-
-// skip moves all sources behind a key.
-func skip(sources []*source, key [keySize]byte) error {
-	for _, s := range sources {
-		if s.ok && s.key == key {
-			if err := s.advance(); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

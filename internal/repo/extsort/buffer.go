@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
-	"iter"
 	"slices"
 )
 
@@ -56,13 +55,16 @@ func (b *Buffer) sort() {
 	})
 }
 
-// all yields the entries in their order.
-func (b *Buffer) all() iter.Seq2[[]byte, []byte] {
-	return func(yield func(key, value []byte) bool) {
-		for i := range b.entries {
-			if e := &b.entries[i]; !yield(b.key(e), b.value(e)) {
-				return
-			}
+// source sorts the entries and yields them.
+func (b *Buffer) source() Source {
+	b.sort()
+	at := 0
+	return func() (key, value []byte, ok bool, err error) {
+		if ok = at < len(b.entries); ok {
+			e := &b.entries[at]
+			key, value = b.key(e), b.value(e)
+			at++
 		}
+		return key, value, ok, nil
 	}
 }

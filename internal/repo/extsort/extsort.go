@@ -9,7 +9,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"math/bits"
+	"slices"
 )
 
 const (
@@ -30,8 +30,11 @@ type Runs struct {
 	runs    []span
 }
 
-// span is a part of the file.
-type span struct{ off, size int64 }
+// span is a part of the file, with so many entries.
+type span struct {
+	off, size int64
+	entries   int
+}
 
 // New returns no runs in an empty file, which is written and read separately.
 func New(to io.WriterAt, from io.ReaderAt, keySize int) *Runs {
@@ -55,11 +58,15 @@ func (r *Runs) Append(p []byte) (off int64, err error) {
 
 // Write appends a run of the entries of a buffer.
 func (r *Runs) Write(b *Buffer) error {
-	b.sort()
+	next := b.source()
 	w := bufio.NewWriterSize(io.NewOffsetWriter(r.to, r.end), writeBuffer)
 	size := int64(0)
 	var head []byte
-	for key, value := range b.all() {
+	for {
+		key, value, ok, _ := next()
+		if !ok {
+			break
+		}
 		head = binary.AppendUvarint(append(head[:0], key...), uint64(len(value)))
 		_, _ = w.Write(head) // bufio keeps the first error, and Flush returns it
 		_, _ = w.Write(value)
@@ -68,31 +75,59 @@ func (r *Runs) Write(b *Buffer) error {
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("write temporary file: %w", err)
 	}
-	r.runs = append(r.runs, span{r.end, size})
+	r.runs = append(r.runs, span{r.end, size, b.Len()})
 	r.end += size
 	return nil
 }
 
-// Merger yields the entries of all runs by ascending key. If several runs have a key, the last run counts.
+// Source yields entries by ascending key, each once. They are valid until the next call; ok is false at the end.
+type Source func() (key, value []byte, ok bool, err error)
+
+// Sources returns the runs, and the entries of a buffer as the last run.
+func (r *Runs) Sources(rest *Buffer) (all []Source) {
+	buffer := min(max(mergeBuffers/max(len(r.runs), 1), minBuffer), maxBuffer)
+	for _, s := range r.runs {
+		all = append(all, r.source(s, buffer))
+	}
+	return append(all, rest.source())
+}
+
+// source reads one run.
+func (r *Runs) source(s span, buffer int) Source {
+	from := bufio.NewReaderSize(io.NewSectionReader(r.from, s.off, s.size), buffer)
+	key, value := make([]byte, r.keySize), []byte(nil)
+	return func() (_, _ []byte, ok bool, err error) {
+		if s.entries == 0 {
+			return nil, nil, false, nil
+		}
+		s.entries--
+		size := uint64(0)
+		if _, err = io.ReadFull(from, key); err == nil {
+			size, err = binary.ReadUvarint(from)
+		}
+		if err == nil {
+			value = slices.Grow(value[:0], int(size))[:size]
+			_, err = io.ReadFull(from, value)
+		}
+		if err != nil {
+			return nil, nil, false, fmt.Errorf("read temporary file: %w", err)
+		}
+		return key, value, true, nil
+	}
+}
+
+// Merger yields the entries of several sources by ascending key. If several sources have a key, the last one counts.
 type Merger struct {
 	heads heads
 	last  []byte // key of the entry that was returned last
 	begun bool
 }
 
-// Merge begins to merge the runs, and the entries of a buffer as the last run.
-func (r *Runs) Merge(rest *Buffer) (*Merger, error) {
-	buffer := min(max(mergeBuffers/max(len(r.runs), 1), minBuffer), maxBuffer)
-	m := &Merger{last: make([]byte, r.keySize)}
-	rest.sort()
-	if h := (&head{buffer: rest, run: len(r.runs)}); h.take() {
-		m.heads = append(m.heads, h)
-	}
-	for i, s := range r.runs {
-		h := &head{
-			from: bufio.NewReaderSize(io.NewSectionReader(r.from, s.off, s.size), buffer),
-			left: s.size, run: i, key: make([]byte, r.keySize),
-		}
+// Merge begins to merge sources.
+func Merge(sources ...Source) (*Merger, error) {
+	m := &Merger{}
+	for i, next := range sources {
+		h := &head{next: next, source: i}
 		more, err := h.advance()
 		if err != nil {
 			return nil, err
@@ -122,62 +157,30 @@ func (m *Merger) Next() (key, value []byte, ok bool, err error) {
 		return nil, nil, false, nil
 	}
 	m.begun = true
-	copy(m.last, m.heads[0].key)
+	m.last = append(m.last[:0], m.heads[0].key...)
 	return m.last, m.heads[0].value, true, nil
 }
 
-// head is the current entry of a run.
+// Source returns the number of the source that has the entry of the last Next.
+func (m *Merger) Source() int { return m.heads[0].source }
+
+// head is the current entry of a source.
 type head struct {
-	from   *bufio.Reader
-	left   int64   // bytes of the run
-	buffer *Buffer // the run, if it lies in memory
-	at     int     // of its entries
-	run    int
-	first  uint64 // bytes of the key
-	key    []byte
-	value  []byte
+	next       Source
+	source     int    // its number
+	first      uint64 // bytes of the key
+	key, value []byte
 }
 
-// advance reads the next entry of the run and reports whether there is one.
+// advance reads the next entry and reports whether there is one.
 func (h *head) advance() (more bool, err error) {
-	if h.buffer != nil {
-		return h.take(), nil
+	if h.key, h.value, more, err = h.next(); more {
+		h.first = binary.BigEndian.Uint64(h.key)
 	}
-	if h.left <= 0 {
-		return false, nil
-	}
-	size := uint64(0)
-	if _, err = io.ReadFull(h.from, h.key); err == nil {
-		size, err = binary.ReadUvarint(h.from)
-	}
-	if err == nil {
-		if uint64(cap(h.value)) < size {
-			h.value = make([]byte, size)
-		}
-		h.value = h.value[:size]
-		_, err = io.ReadFull(h.from, h.value)
-	}
-	if err != nil {
-		return false, fmt.Errorf("read temporary file: %w", err)
-	}
-	h.left -= int64(len(h.key)+len(h.value)) + int64(uvarintLen(size))
-	h.first = binary.BigEndian.Uint64(h.key)
-	return true, nil
+	return more, err
 }
 
-// take is advance for a run in memory.
-func (h *head) take() (more bool) {
-	if more = h.at < h.buffer.Len(); more {
-		e := &h.buffer.entries[h.at]
-		h.first, h.key, h.value = e.first, h.buffer.key(e), h.buffer.value(e)
-		h.at++
-	}
-	return more
-}
-
-func uvarintLen(n uint64) int { return (bits.Len64(n|1) + 6) / 7 }
-
-// heads is a heap by key; of equal keys, the entry of the last run comes first.
+// heads is a heap by key; of equal keys, the entry of the last source comes first.
 type heads []*head
 
 func (h heads) Len() int      { return len(h) }
@@ -198,5 +201,5 @@ func (h heads) Less(i, j int) bool {
 	if c := bytes.Compare(a.key, b.key); c != 0 {
 		return c < 0
 	}
-	return a.run > b.run
+	return a.source > b.source
 }

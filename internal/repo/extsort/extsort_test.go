@@ -61,7 +61,7 @@ func TestMergeIsAMap(t *testing.T) {
 		require.Equal(t, runs, r.Len())
 		last := map[uint32]string{17: "in memory", 400: "alone there"}
 		maps.Copy(want, last)
-		m, err := r.Merge(bufferOf(last))
+		m, err := Merge(r.Sources(bufferOf(last))...)
 		require.NoError(t, err)
 		keys := slices.Sorted(maps.Keys(want))
 		for _, k := range keys {
@@ -98,7 +98,7 @@ func TestErrorsOfTheFile(t *testing.T) {
 	require.NoError(t, r.Write(bufferOf(map[uint32]string{1: "a value", 2: "another"})))
 	for _, left := range []int64{r.End() - 3, 12 + 1 + 7} { // within an entry and between two
 		require.NoError(t, f.Truncate(left))
-		m, err := r.Merge(&Buffer{})
+		m, err := Merge(r.Sources(&Buffer{})...)
 		require.NoError(t, err)
 		_, _, ok, err := m.Next()
 		require.NoError(t, err)

@@ -70,21 +70,19 @@ func (m *memory) bound(limit int) {
 
 // content returns what a run of all this holds.
 func (m *memory) content() *content {
-	records := make([]record, 0, len(m.blobs))
-	for id, at := range m.blobs {
-		records = append(records, record{id, at.loc, at.pack})
-	}
-	slices.SortFunc(records, func(a, b record) int { return a.id.Compare(b.id) })
+	ids := slices.SortedFunc(maps.Keys(m.blobs), format.ID.Compare)
 	packs, at := m.packs, 0
+	var value [locSize]byte
 	return &content{
-		most: uint64(len(records)), packs: uint32(len(packs)), segments: maps.Clone(m.segments),
-		next: func(r *record) (bool, error) {
-			if at == len(records) {
-				return false, nil
+		most: uint64(len(ids)), packs: uint32(len(packs)), segments: maps.Clone(m.segments),
+		next: func() (_, _ []byte, ok bool, err error) {
+			if at == len(ids) {
+				return nil, nil, false, nil
 			}
-			*r = records[at]
+			id := &ids[at]
 			at++
-			return true, nil
+			blob := m.blobs[*id]
+			return id[:], appendLoc(value[:0], blob.loc, blob.pack), true, nil
 		},
 		pack: func(from uint32) (some []PackInfo, err error) {
 			for _, p := range packs[from:min(int(from)+packsAtOnce, len(packs))] {

@@ -57,19 +57,13 @@ func (f *Found) SamePack(other *Found) bool {
 // SameFrame reports whether both lie in one frame.
 func (f *Found) SameFrame(other *Found) bool { return f.Offset == other.Offset && f.SamePack(other) }
 
-// record is a blob and its location.
-type record struct {
-	id     format.ID
-	loc    Loc
-	number uint32 // of the pack in a run, or of the blob in a Temporary
-}
-
 // locSize is the length of what appendLoc appends.
 const locSize = 5 * 4
 
-// appendLoc encodes what a record has beside its ID.
-func appendLoc(dst []byte, r *record) []byte {
-	for _, n := range [...]uint32{r.number, r.loc.Offset, r.loc.Sealed, r.loc.Skip, r.loc.Len} {
+// appendLoc encodes what is kept of a blob beside its ID: its location, and a number, of its pack in a run, or of the
+// blob in a Temporary.
+func appendLoc(dst []byte, l Loc, number uint32) []byte {
+	for _, n := range [...]uint32{number, l.Offset, l.Sealed, l.Skip, l.Len} {
 		dst = binary.LittleEndian.AppendUint32(dst, n)
 	}
 	return dst

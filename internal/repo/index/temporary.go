@@ -129,7 +129,7 @@ func (x *Temporary) add(rank int, order uint32, p *index.Pack) error {
 			return fmt.Errorf("more than %d blobs: %w", uint32(math.MaxUint32), ErrTooMany)
 		}
 		x.total++
-		return x.put(rank, order, record{id, loc, uint32(x.total - 1)})
+		return x.put(rank, order, id, loc, uint32(x.total-1))
 	})
 }
 
@@ -160,16 +160,16 @@ func (x *Temporary) Found(at *Place) (Found, error) {
 	return Found{at.Loc, &made.info}, nil
 }
 
-func (x *Temporary) put(rank int, order uint32, r record) error {
+func (x *Temporary) put(rank int, order uint32, id format.ID, loc Loc, number uint32) error {
 	if x.queried {
 		return errFull
 	}
 	var key [keySize]byte
-	copy(key[:], r.id[:])
+	copy(key[:], id[:])
 	key[format.IDSize] = byte(rank)
 	binary.BigEndian.PutUint32(key[format.IDSize+1:], order)
 	var value [locSize]byte
-	x.buffer.Add(key[:], appendLoc(value[:0], &r))
+	x.buffer.Add(key[:], appendLoc(value[:0], loc, number))
 	if x.buffer.Len() < x.most {
 		return nil
 	}
@@ -199,7 +199,7 @@ func (x *Temporary) merge() error {
 // writeList merges the runs into pages behind them. Of the records of an ID, the first has the lowest rank and, of
 // these, order.
 func (x *Temporary) writeList() error {
-	m, err := x.runs.Merge(&x.buffer)
+	m, err := extsort.Merge(x.runs.Sources(&x.buffer)...)
 	if err != nil {
 		return err
 	}

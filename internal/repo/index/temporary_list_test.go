@@ -57,14 +57,14 @@ func TestLookupIsAMap(t *testing.T) {
 					require.NoError(t, err)
 					require.Less(t, at, x.runs.End())
 				}
-				r := record{id: of(rng.Uint64N(uint64(n))), number: rng.Uint32(), loc: Loc{
-					Offset: rng.Uint32(), Sealed: rng.Uint32(), Skip: rng.Uint32(), Len: rng.Uint32()}}
+				id, number := of(rng.Uint64N(uint64(n))), rng.Uint32()
+				loc := Loc{Offset: rng.Uint32(), Sealed: rng.Uint32(), Skip: rng.Uint32(), Len: rng.Uint32()}
 				rank := rng.Uint64N(2)
 				order := rank<<32 | rng.Uint64N(4)
-				if had, known := best[r.id]; !known || order <= had {
-					want[r.id], best[r.id] = Place{r.loc, r.number, int8(rank + 1)}, order
+				if had, known := best[id]; !known || order <= had {
+					want[id], best[id] = Place{loc, number, int8(rank + 1)}, order
 				}
-				require.NoError(t, x.put(int(rank), uint32(order), r))
+				require.NoError(t, x.put(int(rank), uint32(order), id, loc, number))
 			}
 			var ids []format.ID
 			for i := range uint64(n) + 500 {
@@ -90,7 +90,7 @@ func TestLookupIsAMap(t *testing.T) {
 				return nil
 			}))
 			require.Empty(t, want)
-			require.ErrorIs(t, x.put(0, 0, record{}), errFull)
+			require.ErrorIs(t, x.put(0, 0, format.ID{}, Loc{}, 0), errFull)
 		}
 	}
 }
@@ -124,7 +124,7 @@ func TestALookupReadsAPage(t *testing.T) {
 	x := newTemporary(f)
 	const n = 100 * perPage
 	for i := range uint64(n) {
-		require.NoError(t, x.put(0, 0, record{id: random(i)}))
+		require.NoError(t, x.put(0, 0, random(i), Loc{}, 0))
 	}
 	out := make([]Place, n)
 	require.NoError(t, x.lookup([]format.ID{random(0)}, out[:1]))
@@ -159,7 +159,7 @@ func TestMemoryOfATemporary(t *testing.T) {
 	var id format.ID
 	for i := range uint64(n) {
 		binary.BigEndian.PutUint64(id[:], i*0x9E3779B97F4A7C15)
-		require.NoError(t, x.put(0, 0, record{id: id}))
+		require.NoError(t, x.put(0, 0, id, Loc{}, 0))
 	}
 	out := make([]Place, 1)
 	require.NoError(t, x.lookup([]format.ID{id}, out))
@@ -186,7 +186,7 @@ func TestErrorsOfTheFile(t *testing.T) {
 		x := newTemporary(f)
 		x.most = 10
 		for i := range uint64(25) {
-			require.NoError(t, x.put(0, 0, record{id: random(i)}))
+			require.NoError(t, x.put(0, 0, random(i), Loc{}, 0))
 		}
 		return x
 	}
@@ -211,6 +211,6 @@ func TestErrorsOfTheFile(t *testing.T) {
 }
 
 func TestRecordsKeepTheirBytes(t *testing.T) {
-	r := record{number: 1, loc: Loc{Offset: 2, Sealed: 1<<32 - 1, Skip: 4, Len: 5}}
-	require.Equal(t, Place{r.loc, 1, 4}, parsePlace(appendLoc([]byte{3}, &r)))
+	loc := Loc{Offset: 2, Sealed: 1<<32 - 1, Skip: 4, Len: 5}
+	require.Equal(t, Place{loc, 1, 4}, parsePlace(appendLoc([]byte{3}, loc, 1)))
 }

@@ -11,13 +11,14 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
 	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
+	"github.com/tidemark-backup/tidemark/internal/repo/extsort"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
 // content is what a run is written from.
 type content struct {
 	most     uint64                                // blobs at most, for the size of the filter
-	next     func(*record) (ok bool, err error)    // by ascending ID
+	next     extsort.Source                        // of IDs, with what appendLoc appends
 	packs    uint32                                // number of packs
 	pack     func(from uint32) ([]PackInfo, error) // some packs from a number on
 	segments map[format.ID]int64
@@ -63,20 +64,19 @@ func (c *content) put(w *cachefile.PageWriter, h *head) error {
 	filter := newFilter(c.most)
 	h.Filter = uint32(len(filter) / filterBlock)
 	var firsts []byte // 8 bytes for each page of blobs
-	var r record
 	entry := make([]byte, 0, blobSize)
 	for w.Err == nil {
-		ok, err := c.next(&r)
+		id, loc, ok, err := c.next()
 		if err != nil {
 			return err
 		}
 		if !ok {
 			break
 		}
-		if entry = appendLoc(append(entry[:0], r.id[:]...), &r); w.Add(entry) {
-			firsts = append(firsts, r.id[:8]...)
+		if entry = append(append(entry[:0], id...), loc...); w.Add(entry) {
+			firsts = append(firsts, id[:8]...)
 		}
-		filter.add(&r.id)
+		filter.add((*format.ID)(id))
 		h.Blobs++
 	}
 	w.End()
@@ -102,72 +102,43 @@ func (d *damagedRun) Unwrap() error { return d.err }
 // merged returns the content of several runs, from the oldest to the newest. Errors of reading are *damagedRun.
 func merged(runs []*run) (*content, error) {
 	c := &content{segments: make(map[format.ID]int64)}
-	var heads []*runCursor
+	var bases []uint32 // added to the numbers of the packs of each run
+	var sources []extsort.Source
 	for _, r := range runs {
 		maps.Copy(c.segments, r.merged)
-		heads = append(heads, &runCursor{run: r, base: c.packs})
+		bases, sources = append(bases, c.packs), append(sources, r.source(c.packs))
 		c.most += r.Blobs
 		c.packs += r.Packs
 	}
 	c.pack = func(from uint32) ([]PackInfo, error) {
-		at := len(heads) - 1
-		for heads[at].base > from || heads[at].run.Packs == 0 {
+		at := len(runs) - 1
+		for bases[at] > from || runs[at].Packs == 0 {
 			at--
 		}
-		return heads[at].run.packsAt(from - heads[at].base)
+		return runs[at].packsAt(from - bases[at])
 	}
-	for _, h := range heads {
-		if err := h.next(); err != nil {
-			return nil, err
-		}
+	m, err := extsort.Merge(sources...)
+	if err != nil {
+		return nil, err
 	}
-	c.next = func(out *record) (bool, error) { return nextOf(heads, out) }
+	c.next = m.Next
 	return c, nil
 }
 
-// nextOf returns the record of the lowest ID. Of equal IDs the newest counts, which is the last.
-func nextOf(heads []*runCursor, out *record) (bool, error) {
-	best := -1
-	for i, r := range heads {
-		if r.ok && (best < 0 || r.id.Compare(heads[best].id) <= 0) {
-			best = i
+// source reads the blobs of a run sequentially, and adds base to the numbers of their packs.
+func (r *run) source(base uint32) extsort.Source {
+	page, n := &cachefile.Page{}, uint64(0)
+	var value [locSize]byte
+	return func() (_, _ []byte, ok bool, err error) {
+		if n == r.Blobs {
+			return nil, nil, false, nil
 		}
-	}
-	if best < 0 {
-		return false, nil
-	}
-	*out = heads[best].record
-	for _, r := range heads {
-		if r.ok && r.id == out.id {
-			if err := r.next(); err != nil {
-				return false, err
-			}
+		entry, err := r.Entry(page, &r.blobs, n)
+		if err != nil {
+			return nil, nil, false, r.damaged("read run", err)
 		}
+		n++
+		loc, number := parseLoc(entry[format.IDSize:])
+		return entry[:format.IDSize], appendLoc(value[:0], loc, number+base), true, nil
 	}
-	return true, nil
-}
-
-// runCursor reads a run sequentially.
-type runCursor struct {
-	run  *run
-	base uint32 // added to the numbers of packs
-	page cachefile.Page
-	n    uint64 // records read
-	record
-	ok bool // record is set
-}
-
-func (r *runCursor) next() error {
-	if r.ok = r.n < r.run.Blobs; !r.ok {
-		return nil
-	}
-	entry, err := r.run.Entry(&r.page, &r.run.blobs, r.n)
-	if err != nil {
-		return r.run.damaged("read run", err)
-	}
-	r.id = format.ID(entry[:format.IDSize])
-	r.loc, r.number = parseLoc(entry[format.IDSize:])
-	r.number += r.base
-	r.n++
-	return nil
 }
