@@ -1,8 +1,11 @@
 package copy
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
@@ -13,13 +16,18 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format/tree"
 )
 
+// idsRead is how many bytes of noted IDs are read at once.
+const idsRead = 64 << 10
+
 // transfer copies the tree of one snapshot in a session.
 type transfer struct {
 	c       *copier
 	s       *repo.Session
 	step    *report.Step
 	window  window
-	ids     idList // of the chunks that were read, in the order of the walk; unused if keys agree
+	file    *cachefile.Plain // the new IDs of the chunks that were read, in the order of the walk; nil: keys agree
+	noted   *bufio.Writer    // to the file
+	ids     *bufio.Reader    // of it, for the second walk
 	hasher  *seal.Hasher
 	content *tree.ContentBuilder
 	depths  []*tree.Builder // one for each folder on the path
@@ -36,13 +44,14 @@ func (c *copier) transfer(s *repo.Session, step *report.Step) (*transfer, error)
 	if err != nil {
 		return nil, err
 	}
-	t.ids.file = file
+	t.file, t.noted = file, bufio.NewWriterSize(io.NewOffsetWriter(file, 0), windowChunks*format.IDSize)
+	t.ids = bufio.NewReaderSize(io.NewSectionReader(file, 0, 1<<62), idsRead)
 	return t, nil
 }
 
 func (t *transfer) close() {
-	if t.ids.file != nil {
-		_ = t.ids.file.Close() // it has no name, so closing removes it
+	if t.file != nil {
+		_ = t.file.Close() // it has no name, so closing removes it
 	}
 }
 
@@ -98,7 +107,6 @@ func (t *transfer) tree(ctx context.Context, root format.ID, earlier pair) (form
 		return format.ID{}, err
 	}
 	if !t.c.res.SameKey {
-		t.ids.rewind()
 		var err error
 		if root, err = t.rewrite(ctx, root, earlier, 0); err != nil {
 			return format.ID{}, fromSource(ctx, err)
@@ -178,7 +186,7 @@ func (t *transfer) rewriteContent(ctx context.Context, n *tree.Node, e earlierNo
 		case !known.IsZero():
 			c.ID = known
 		default:
-			if c.ID, err = t.ids.next(); err != nil {
+			if c.ID, err = t.next(); err != nil {
 				return err
 			}
 		}
@@ -194,41 +202,24 @@ func (t *transfer) rewriteContent(ctx context.Context, n *tree.Node, e earlierNo
 	return made, nil
 }
 
-// idList is a list of IDs in a temporary file: written sequentially, then read once.
-type idList struct {
-	file    *cachefile.Plain
-	written int64
-	read    int64
-	buf     []byte
-}
-
-func (l *idList) append(ids []format.ID) error {
-	l.buf = l.buf[:0]
+// note notes the new IDs of chunks, in the order of the walk.
+func (t *transfer) note(ids []format.ID) error {
 	for i := range ids {
-		l.buf = append(l.buf, ids[i][:]...)
+		_, _ = t.noted.Write(ids[i][:]) // Flush returns the first error
 	}
-	if _, err := l.file.WriteAt(l.buf, l.written); err != nil {
+	if err := t.noted.Flush(); err != nil {
 		return fmt.Errorf("note the new IDs of chunks: %w", err)
 	}
-	l.written += int64(len(l.buf))
 	return nil
 }
 
-func (l *idList) rewind() { l.read, l.buf = 0, l.buf[:0] }
-
-func (l *idList) next() (id format.ID, err error) {
-	if len(l.buf) == 0 {
-		n := min(l.written-l.read, 2<<10*format.IDSize)
-		if n <= 0 {
-			return id, fmt.Errorf("the second walk met more chunks than the first: %w", format.ErrCorrupt)
-		}
-		l.buf = append(l.buf[:0], make([]byte, n)...)
-		if _, err := l.file.ReadAt(l.buf, l.read); err != nil {
-			return id, fmt.Errorf("read the new IDs of chunks: %w", err)
-		}
-		l.read += n
+// next returns the next of the noted IDs.
+func (t *transfer) next() (id format.ID, err error) {
+	switch _, err = io.ReadFull(t.ids, id[:]); {
+	case errors.Is(err, io.EOF):
+		err = fmt.Errorf("the second walk met more chunks than the first: %w", format.ErrCorrupt)
+	case err != nil:
+		err = fmt.Errorf("read the new IDs of chunks: %w", err)
 	}
-	copy(id[:], l.buf)
-	l.buf = l.buf[format.IDSize:]
-	return id, nil
+	return id, err
 }

@@ -154,7 +154,7 @@ func (w *window) finish() error {
 		}
 		all[i] = w.made[n]
 	}
-	return w.t.ids.append(all)
+	return w.t.note(all)
 }
 
 // readPack copies pieces of one pack.

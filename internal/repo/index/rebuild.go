@@ -26,7 +26,6 @@ const (
 // rebuild gathers packs into segments.
 type rebuild struct {
 	x          *Index
-	cache      *Cache
 	supersedes []format.ID
 	seg        index.Segment
 	blobs      int
@@ -63,7 +62,7 @@ func (x *Index) rebuildLocked(ctx context.Context, supersedes []format.ID, mode 
 
 // rebuildFrom puts packs into the index. The first new segment supersedes the given ones.
 func (x *Index) rebuildFrom(ctx context.Context, files []object.Info, supersedes []format.ID, mode syncMode) error {
-	b := &rebuild{x: x, cache: x.cache, supersedes: supersedes, keepHere: mode&localOnly != 0, whole: mode&wholeOnly != 0}
+	b := &rebuild{x: x, supersedes: supersedes, keepHere: mode&localOnly != 0, whole: mode&wholeOnly != 0}
 	err := object.InOrder(ctx, len(files), trailersAtOnce,
 		func(ctx context.Context, i int) (OwnTable, error) {
 			return ReadTable(ctx, x.st, x.keys, files[i].ID, files[i].Size)
@@ -179,7 +178,7 @@ func (b *rebuild) flush(ctx context.Context) error {
 		}
 	}
 	b.seg.Stored = int64(len(data))
-	if err := b.cache.Merge(id, &b.seg, b.seg.Supersedes...); err != nil {
+	if err := b.x.cache.Merge(id, &b.seg, b.seg.Supersedes...); err != nil {
 		return fmt.Errorf("merge index segment into the cache: %w", err)
 	}
 	b.seg, b.blobs, b.supersedes = index.Segment{}, 0, nil

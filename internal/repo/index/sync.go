@@ -29,7 +29,6 @@ const (
 // syncRun is one pass of bringing the cache up to date.
 type syncRun struct {
 	x          *Index
-	cache      *Cache
 	listed     []object.Info
 	there      map[format.ID]int64 // size of each listed segment
 	merged     map[format.ID]bool  // in the cache
@@ -64,11 +63,10 @@ func (x *Index) syncLocked(ctx context.Context, mode syncMode) error {
 }
 
 func (x *Index) syncOnce(ctx context.Context, mode syncMode) error {
-	c := x.cache
-	if err := c.Refresh(); err != nil {
+	if err := x.cache.Refresh(); err != nil {
 		return err
 	}
-	s := &syncRun{x: x, cache: c, superseded: make(map[format.ID]bool), damaged: make(map[format.ID]bool)}
+	s := &syncRun{x: x, superseded: make(map[format.ID]bool), damaged: make(map[format.ID]bool)}
 	var vanished []format.ID
 	for pass := 1; pass == 1 || s.moved && pass <= listPasses; pass++ {
 		var err error
@@ -126,10 +124,10 @@ func (s *syncRun) update(ctx context.Context, mode syncMode) (vanished []format.
 
 // forget drops segments from the cache, with what was merged since.
 func (s *syncRun) forget(segments []format.ID) error {
-	if err := s.cache.Forget(segments...); err != nil {
+	if err := s.x.cache.Forget(segments...); err != nil {
 		return err
 	}
-	left, err := s.cache.Segments()
+	left, err := s.x.cache.Segments()
 	if err != nil {
 		return err
 	}
@@ -157,7 +155,7 @@ func (s *syncRun) compare(ctx context.Context) (vanished []format.ID, err error)
 	// Oldest first: of several locations of a blob the one merged last counts, and a blob is stored again only if its
 	// older location was lost.
 	slices.SortFunc(s.listed, object.Info.Older)
-	known, err := s.cache.Segments()
+	known, err := s.x.cache.Segments()
 	if err != nil {
 		return nil, fmt.Errorf("list segments in the cache: %w", err)
 	}
@@ -219,7 +217,7 @@ func (s *syncRun) merge(info object.Info, seg *index.Segment, err error) error {
 		}
 	}
 	s.leaveOut(seg)
-	if err := s.cache.Merge(id, seg, superseded...); err != nil {
+	if err := s.x.cache.Merge(id, seg, superseded...); err != nil {
 		return fmt.Errorf("merge index segment %s into the cache: %w", id.Short(), err)
 	}
 	s.merged[id] = true

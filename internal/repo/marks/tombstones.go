@@ -110,39 +110,24 @@ func tombstones(ctx context.Context, st store.Store) (infos []store.Info, err er
 // more than it needs. A damaged tombstone names nothing.
 func WithoutTombstone(ctx context.Context, st store.Store, keys *seal.Keys, snapshots []format.ID) ([]format.ID,
 	error) {
-	infos, err := tombstones(ctx, st)
-	if err != nil {
-		return nil, err
-	}
 	left := slices.Clone(snapshots)
-	for _, info := range infos {
-		if len(left) == 0 {
-			break
-		}
-		m, err := LoadTombstone(ctx, st, keys, info)
-		switch {
-		case unreadable(err):
-			continue
-		case err != nil:
-			return nil, err
-		}
+	err := eachTombstone(ctx, st, keys, func(m *mark.Mark, _ time.Time) (more bool) {
 		left = slices.DeleteFunc(left, func(id format.ID) bool {
 			_, found := slices.BinarySearchFunc(m.Forgotten, id, format.ID.Compare)
 			return found
 		})
+		return len(left) > 0
+	})
+	if err != nil {
+		return nil, err
 	}
 	return left, nil
 }
 
-// unreadable reports whether a tombstone names nothing: it is damaged, of a newer program, or just removed.
-func unreadable(err error) bool {
-	return err != nil && (object.IsDamage(err) || errors.Is(err, store.ErrNotExist) ||
-		errors.Is(err, format.ErrUnsupported))
-}
-
-// Forgotten visits the forgotten snapshots whose content is in a tombstone. at is when the tombstone was stored.
-func Forgotten(ctx context.Context, st store.Store, keys *seal.Keys,
-	visit func(id format.ID, content []byte, at time.Time)) error {
+// eachTombstone visits the tombstones, newest first, and when each was stored, until visit wants no more. It leaves out
+// those that name nothing: they are damaged, of a newer program, or just removed.
+func eachTombstone(ctx context.Context, st store.Store, keys *seal.Keys,
+	visit func(m *mark.Mark, at time.Time) (more bool)) error {
 	infos, err := tombstones(ctx, st)
 	if err != nil {
 		return err
@@ -150,18 +135,27 @@ func Forgotten(ctx context.Context, st store.Store, keys *seal.Keys,
 	for _, info := range infos {
 		m, err := LoadTombstone(ctx, st, keys, info)
 		switch {
-		case unreadable(err):
-			continue
+		case object.IsDamage(err), errors.Is(err, store.ErrNotExist), errors.Is(err, format.ErrUnsupported):
 		case err != nil:
 			return err
-		}
-		for _, id := range m.Forgotten {
-			if content := m.Contents[id]; len(content) > 0 {
-				visit(id, content, info.Modified)
-			}
+		case !visit(m, info.Modified):
+			return nil
 		}
 	}
 	return nil
+}
+
+// Forgotten visits the forgotten snapshots whose content is in a tombstone. at is when the tombstone was stored.
+func Forgotten(ctx context.Context, st store.Store, keys *seal.Keys,
+	visit func(id format.ID, content []byte, at time.Time)) error {
+	return eachTombstone(ctx, st, keys, func(m *mark.Mark, at time.Time) (more bool) {
+		for _, id := range m.Forgotten {
+			if content := m.Contents[id]; len(content) > 0 {
+				visit(id, content, at)
+			}
+		}
+		return true
+	})
 }
 
 // StaleTombstones returns the tombstones that are damaged or older than a year.

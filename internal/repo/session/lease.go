@@ -33,23 +33,19 @@ type writerLease struct {
 
 	began time.Time // by the clock of the target
 
-	mu       sync.Mutex
-	sent     time.Time    // when the last renewal was begun, by the clocks of this machine
-	leaving  store.Name   // what leave removes
-	record   lease.Lease  // Renewal is that of the last name that this writer had or found fenced
-	name     store.Name   // of the last successful renewal
-	older    []store.Name // what else there may be: earlier renewals, and fences that this writer has found
-	removing chan removed // nil: no removal is under way
-	unsure   bool         // an attempt to take the next name failed, and may have taken it
-	last     time.Time    // when it was last renewed, by the clock of the target
-	gaps     int          // how often the lease was found expired, fenced or absent
-	dead     bool         // it was found expired or fenced: a prune may have treated this writer as dead
-}
-
-// removed is the result of the removal of earlier renewals.
-type removed struct {
-	left   []store.Name // still there
-	absent int          // removed by another program
+	mu      sync.Mutex
+	sent    time.Time      // when the last renewal was begun, by the clocks of this machine
+	leaving store.Name     // what leave removes
+	record  lease.Lease    // Renewal is that of the last name that this writer had or found fenced
+	name    store.Name     // of the last successful renewal
+	older   []store.Name   // what else there may be: earlier renewals, and fences that this writer has found
+	tidying sync.WaitGroup // the removal of earlier names; until it ends, the next two fields are its own
+	left    []store.Name   // that it could not remove
+	absent  bool           // another program had removed the last one
+	unsure  bool           // an attempt to take the next name failed, and may have taken it
+	last    time.Time      // when it was last renewed, by the clock of the target
+	gaps    int            // how often the lease was found expired, fenced or absent
+	dead    bool           // it was found expired or fenced: a prune may have treated this writer as dead
 }
 
 func newLease(st store.Store, to Target, opt Options) *writerLease {
@@ -195,33 +191,28 @@ func (l *writerLease) tidy(ctx context.Context, before store.Name) {
 	if before != (store.Name{}) {
 		names = append(names, before)
 	}
-	l.older, l.removing = nil, make(chan removed, 1)
-	go func(done chan<- removed) {
-		var r removed
+	l.older = nil
+	l.tidying.Go(func() {
 		for _, name := range names {
 			err := store.DeleteUnseen(ctx, l.st, name)
 			switch {
 			case errors.Is(err, store.ErrNotExist):
-				if name == before {
-					r.absent++
-				}
+				l.absent = l.absent || name == before
 			case err != nil:
-				r.left = append(r.left, name)
+				l.left = append(l.left, name)
 			}
 		}
-		done <- r
-	}(l.removing)
+	})
 }
 
 // settle waits for tidy.
 func (l *writerLease) settle() {
-	if l.removing == nil {
-		return
+	l.tidying.Wait()
+	if l.absent {
+		l.gaps++
 	}
-	r := <-l.removing
-	l.removing = nil
-	l.gaps += r.absent
-	l.older = append(l.older, r.left...)
+	l.older = append(l.older, l.left...)
+	l.left, l.absent = nil, false
 }
 
 // acknowledge renews the lease with the names of the marks that its writer acknowledges.

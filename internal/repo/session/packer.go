@@ -84,7 +84,7 @@ func (p *packer) append(payload *pack.Payload) error {
 	if err := p.open.Append(payload); err != nil {
 		return err
 	}
-	p.s.totals.frame(p.kind, len(payload.Blobs), int(payload.Raw))
+	p.s.countFrame(p.kind, len(payload.Blobs), int(payload.Raw))
 	p.s.opt.Ledger.Bytes.Compressed.Add(uint64(p.open.Size() - before))
 	if p.open.Size() >= p.target {
 		return p.dispatch()

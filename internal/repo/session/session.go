@@ -90,7 +90,8 @@ type Session struct {
 	blocked        tune.WaitTime         // callers of FrameWriters
 	asks           sync.Pool             // of *question
 	failure        atomic.Pointer[error] // the first one; all later work returns it
-	totals         totals
+	totalsMu       sync.Mutex
+	totals         Totals
 	named          atomic.Int64 // packs of the index; -1: unknown
 	filesMu        sync.Mutex
 	files          []storedFile
@@ -446,7 +447,7 @@ func (s *Session) stored(kind store.Kind, id format.ID, size int, start time.Tim
 		s.files = append(s.files, storedFile{kind, id, int64(size)})
 		s.filesMu.Unlock()
 	}
-	s.totals.files(kind, size)
+	s.countFile(kind, size)
 	l := s.opt.Ledger
 	l.AddTime(report.Store, s.opt.Tuning.Now().Sub(start))
 	l.Bytes.Stored.Add(uint64(size))

@@ -1,8 +1,6 @@
 package session
 
 import (
-	"sync"
-
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
 )
@@ -16,11 +14,6 @@ type Totals struct {
 	InPacks              uint64 // of these, bytes of packs
 }
 
-type totals struct {
-	sync.Mutex
-	Totals
-}
-
 // slot is the index of a kind of packs in arrays of two.
 func slot(kind pack.Kind) int {
 	if kind == pack.Trees {
@@ -29,9 +22,11 @@ func slot(kind pack.Kind) int {
 	return 0
 }
 
-func (t *totals) frame(kind pack.Kind, blobs, raw int) {
-	t.Lock()
-	defer t.Unlock()
+// countFrame counts a frame that was sealed into a pack.
+func (s *Session) countFrame(kind pack.Kind, blobs, raw int) {
+	s.totalsMu.Lock()
+	defer s.totalsMu.Unlock()
+	t := &s.totals
 	if kind == pack.Trees {
 		t.TreeBlobs, t.TreeRaw = t.TreeBlobs+uint64(blobs), t.TreeRaw+uint64(raw)
 	} else {
@@ -39,9 +34,11 @@ func (t *totals) frame(kind pack.Kind, blobs, raw int) {
 	}
 }
 
-func (t *totals) files(kind store.Kind, size int) {
-	t.Lock()
-	defer t.Unlock()
+// countFile counts a file that was stored.
+func (s *Session) countFile(kind store.Kind, size int) {
+	s.totalsMu.Lock()
+	defer s.totalsMu.Unlock()
+	t := &s.totals
 	if t.Stored += uint64(size); kind == store.Pack {
 		t.Packs, t.InPacks = t.Packs+1, t.InPacks+uint64(size)
 	}
@@ -49,7 +46,7 @@ func (t *totals) files(kind store.Kind, size int) {
 
 // Totals returns the current numbers. After Flush they are complete except for the snapshot itself.
 func (s *Session) Totals() Totals {
-	s.totals.Lock()
-	defer s.totals.Unlock()
-	return s.totals.Totals
+	s.totalsMu.Lock()
+	defer s.totalsMu.Unlock()
+	return s.totals
 }

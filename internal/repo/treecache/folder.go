@@ -1,6 +1,7 @@
 package treecache
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -65,13 +66,6 @@ func (c *Cache) write(k Key, p []byte) (err error) {
 	return err
 }
 
-// found is a frame that lies in the folder.
-type found struct {
-	key      Key
-	size     int64
-	modified time.Time
-}
-
 // rescan updates the shelf from the folder and evicts what exceeds the bound. Frames that are new to the shelf come
 // from other processes or earlier runs.
 func (c *Cache) rescan() {
@@ -84,16 +78,14 @@ func (c *Cache) rescan() {
 		files = nil
 	}
 	// Oldest first; the name only makes equals predictable.
-	slices.SortFunc(files, func(a, b found) int {
-		if d := a.modified.Compare(b.modified); d != 0 {
-			return d
-		}
-		return strings.Compare(fileName(a.key), fileName(b.key))
+	slices.SortFunc(files, func(a, b os.FileInfo) int {
+		return cmp.Or(a.ModTime().Compare(b.ModTime()), strings.Compare(a.Name(), b.Name()))
 	})
 	for _, f := range files {
-		e := c.shelf.entries[f.key]
+		k, _ := parseName(f.Name())
+		e := c.shelf.entries[k]
 		if e == nil {
-			e = c.shelf.add(f.key, f.size)
+			e = c.shelf.add(k, f.Size())
 		}
 		e.marked = true
 	}
@@ -107,14 +99,13 @@ func (c *Cache) rescan() {
 }
 
 // list lists the frames in the folder, and removes the remains of interrupted writers. It leaves foreign files alone.
-func (c *Cache) list() ([]found, error) {
+func (c *Cache) list() (files []os.FileInfo, err error) {
 	entries, err := os.ReadDir(c.dir)
 	if err != nil {
 		return nil, err
 	}
-	var files []found
 	for _, e := range entries {
-		k, ours := parseName(e.Name())
+		_, ours := parseName(e.Name())
 		temp := strings.HasPrefix(e.Name(), tempPrefix)
 		if !e.Type().IsRegular() || !ours && !temp {
 			continue
@@ -125,7 +116,7 @@ func (c *Cache) list() ([]found, error) {
 		}
 		switch {
 		case ours:
-			files = append(files, found{k, info.Size(), info.ModTime()})
+			files = append(files, info)
 		case time.Since(info.ModTime()) > staleAfter:
 			_ = os.Remove(filepath.Join(c.dir, e.Name()))
 		}
