@@ -73,7 +73,7 @@ func (a *app) offerSnapshots(c *cobra.Command) []cobra.Completion {
 		return nil
 	}
 	sources := silent.place.Secrets()
-	sources.Asker = nil
+	sources.Ask = nil
 	r, err := silent.place.OpenWith(ctx, st, sources)
 	if err != nil {
 		return nil

@@ -60,7 +60,7 @@ func (a *app) keyAddCommand() *cobra.Command {
 		}
 		return a.withRepository(ctx, func(r *repo.Repository) error {
 			sources := a.place.Secrets()
-			sources = &unlock.Sources{Keys: fresh, Asker: sources.Asker, DryRun: dry}
+			sources = &unlock.Sources{Keys: fresh, Ask: sources.Ask, DryRun: dry}
 			secret, err := sources.Added(ctx)
 			if err != nil {
 				return err

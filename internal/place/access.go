@@ -90,7 +90,7 @@ func (p *Place) makeLogon() {
 	p.logon.Tickets.Cache, _ = p.cfg.Env("KRB5CCNAME")
 	p.logon.Tickets.Config, _ = p.cfg.Env("KRB5_CONFIG")
 	if terminal := unlock.OpenTerminal(p.cfg.Terminal); terminal != nil {
-		p.logon.Asker = terminal
+		p.logon.Ask = terminal.Ask
 	}
 }
 

@@ -111,7 +111,7 @@ func (p *Place) OpenWith(ctx context.Context, st store.Store, sources *unlock.So
 // usesCache notes that the run uses the cache folder of a repository.
 func (p *Place) usesCache(r *repo.Repository) {
 	if c := p.spec.Cache(); c.Enabled && r.CacheFolder() != "" {
-		p.opened = append(p.opened, usedCache{r.CacheFolder(), r.Store().Location()})
+		p.opened[r.CacheFolder()] = r.Store().Location()
 	}
 }
 
@@ -150,7 +150,7 @@ func (p *Place) Secrets() *unlock.Sources {
 		s.Keys.Password = *p.typed
 	}
 	if t := unlock.OpenTerminal(p.cfg.Terminal); t != nil {
-		s.Asker = t
+		s.Ask = t.Ask
 	}
 	return s
 }

@@ -54,20 +54,17 @@ type Place struct {
 	governor *governor.Governor
 	limiter  *limit.Limiter // of all repositories of the run; nil: no limits
 
-	logon   *unlock.Logon   // nil: no share was used yet
-	remotes []store.Remote  // to be closed
-	opened  []usedCache     // recorded at the end
-	charged s3.Requests     // of a bucket
-	typed   *options.Secret // passphrase that a person typed; nil: it is not kept
-	beside  []*Place        // closed with this one
+	logon   *unlock.Logon     // nil: no share was used yet
+	remotes []store.Remote    // to be closed
+	opened  map[string]string // locations of repositories by their cache folders: recorded at the end
+	charged s3.Requests       // of a bucket
+	typed   *options.Secret   // passphrase that a person typed; nil: it is not kept
+	beside  []*Place          // closed with this one
 }
-
-// usedCache is the cache folder of a repository, and where the repository is.
-type usedCache struct{ folder, location string }
 
 // New returns a place without options: call Use.
 func New(cfg Config) *Place {
-	p := &Place{cfg: cfg}
+	p := &Place{cfg: cfg, opened: make(map[string]string)}
 	p.Intake.Requests = p.requests
 	return p
 }
@@ -181,8 +178,8 @@ func (p *Place) Close() {
 			p.cfg.Note(err.Error())
 		}
 	}
-	for _, c := range p.opened {
-		caches.Opened(c.folder, c.location)
+	for folder, location := range p.opened {
+		caches.Opened(folder, location)
 	}
 	for _, other := range p.beside {
 		other.Close()

@@ -35,7 +35,7 @@ func (s *Sources) Create(ctx context.Context, ask bool) (*New, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !s.explicit() && ask && s.Asker != nil {
+	if !s.explicit() && ask && s.Ask != nil {
 		text, err = s.AskTwice(ctx, "New passphrase (empty: none, a key file is kept on this machine): ")
 		if err != nil {
 			return nil, err
@@ -169,7 +169,7 @@ func (s *Sources) Added(ctx context.Context) (repo.Secret, error) {
 		return repo.Secret{}, err
 	}
 	if text == "" {
-		if s.Asker == nil {
+		if s.Ask == nil {
 			return repo.Secret{}, errors.New("no terminal to ask on; give --new-password-file, --new-password-command " +
 				"or --new-key-file")
 		}

@@ -17,7 +17,8 @@ import (
 type Logon struct {
 	Share   options.Share
 	Tickets smb.Tickets // where they are, if Share says that they count
-	Asker   Asker       // nil: no terminal
+	// Ask is as in Sources.
+	Ask func(ctx context.Context, prompt string) (string, error)
 
 	found *smb.Secret
 	asked bool // a person was asked
@@ -61,7 +62,7 @@ func (l *Logon) find(ctx context.Context, t smb.Target) (smb.Secret, error) {
 		return smb.Secret{Password: text}, nil
 	case strings.EqualFold(t.User, "guest"):
 		return smb.Secret{}, nil
-	case l.Asker == nil:
+	case l.Ask == nil:
 		return smb.Secret{}, errors.New("no password for the server and no terminal to ask on; give it with " +
 			"--smb-password-file, --smb-password-command, --smb-credentials or TIDEMARK_SMB_PASSWORD")
 	}
@@ -70,7 +71,7 @@ func (l *Logon) find(ctx context.Context, t smb.Target) (smb.Secret, error) {
 	if t.Domain != "" {
 		who = t.Domain + `\` + t.User
 	}
-	text, err = l.Asker.Ask(ctx, fmt.Sprintf("Password of %s on the server %s: ", who, t.Host))
+	text, err = l.Ask(ctx, fmt.Sprintf("Password of %s on the server %s: ", who, t.Host))
 	return smb.Secret{Password: text}, err
 }
 

@@ -71,7 +71,7 @@ func (p *prompts) Ask(ctx context.Context, prompt string) (string, error) {
 
 func TestLogonIsAskedForOnceUntilForgotten(t *testing.T) {
 	asker := &prompts{script: script{answers: []string{"wrong", "right"}}}
-	l := &Logon{Asker: asker}
+	l := &Logon{Ask: asker.Ask}
 	require.False(t, l.Asked())
 	for _, want := range []string{"wrong", "right"} {
 		for range 3 {
@@ -86,7 +86,7 @@ func TestLogonIsAskedForOnceUntilForgotten(t *testing.T) {
 		asker.shown)
 	_, err := l.Secret(t.Context(), nas())
 	require.ErrorContains(t, err, "asked once more")
-	_, err = (&Logon{Asker: failing{}}).Secret(t.Context(), nas())
+	_, err = (&Logon{Ask: failing{}.Ask}).Secret(t.Context(), nas())
 	require.ErrorIs(t, err, errNoPrompt)
 }
 

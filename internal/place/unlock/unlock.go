@@ -32,16 +32,11 @@ var ErrNoSecret = errors.New("no key of this machine opens it and there is no te
 // ErrEmpty: a passphrase is empty.
 var ErrEmpty = errors.New("the passphrase is empty")
 
-// Asker asks a person for a secret.
-type Asker interface {
-	// Ask shows the prompt and returns what was typed, which is not shown. It ends with ctx.
-	Ask(ctx context.Context, prompt string) (string, error)
-}
-
 // Sources is where secrets come from.
 type Sources struct {
-	Keys    options.Keys
-	Asker   Asker  // nil: no terminal
+	Keys options.Keys
+	// Ask shows a prompt to a person and returns what is typed; nil: there is no terminal.
+	Ask     func(ctx context.Context, prompt string) (string, error)
 	Machine string // folder of the key files of this machine; "" when there is none
 	DryRun  bool   // make no key file: its secret is thrown away
 	// Flush does what writes to the device of a path and waits until it is there; nil: as it is.
@@ -125,11 +120,11 @@ func (o *opener) secret(slot *keyfile.Slot) ([]byte, error) {
 		return o.file, nil
 	}
 	if !o.have && !o.sources.explicit() {
-		if o.sources.Asker == nil {
+		if o.sources.Ask == nil {
 			return nil, ErrNoSecret
 		}
 		o.sources.asked = true
-		text, err := o.sources.Asker.Ask(o.ctx, "Passphrase or recovery key of the repository: ")
+		text, err := o.sources.Ask(o.ctx, "Passphrase or recovery key of the repository: ")
 		if err != nil {
 			return nil, err
 		}
@@ -228,11 +223,11 @@ const newTries = 3
 func (s *Sources) AskTwice(ctx context.Context, prompt string) (string, error) {
 	question := prompt
 	for range newTries {
-		first, err := s.Asker.Ask(ctx, question)
+		first, err := s.Ask(ctx, question)
 		if err != nil || first == "" {
 			return "", err
 		}
-		second, err := s.Asker.Ask(ctx, "The same again: ")
+		second, err := s.Ask(ctx, "The same again: ")
 		if err != nil {
 			return "", err
 		}

@@ -43,7 +43,7 @@ func open(t *testing.T, s *Sources, id string) func(keyfile.Method) []byte {
 
 func TestAskedOnceForAllSlotsAndOnlyWhenNeeded(t *testing.T) {
 	asker := &script{answers: []string{"hello"}}
-	s := &Sources{Asker: asker, Machine: t.TempDir()}
+	s := &Sources{Ask: asker.Ask, Machine: t.TempDir()}
 	secret := open(t, s, "id")
 	require.Nil(t, secret(keyfile.KeyFile))
 	require.False(t, s.Asked())
@@ -66,7 +66,7 @@ func TestNamedSecretShutsOutOthers(t *testing.T) {
 	_, err := MakeKeyFile(filepath.Join(machine, "id.key"))
 	require.NoError(t, err)
 	asker := &script{}
-	secret := open(t, &Sources{Keys: options.Keys{Password: "x"}, Asker: asker, Machine: machine}, "id")
+	secret := open(t, &Sources{Keys: options.Keys{Password: "x"}, Ask: asker.Ask, Machine: machine}, "id")
 	require.Nil(t, secret(keyfile.KeyFile))
 	require.Equal(t, []byte("x"), secret(keyfile.Passphrase))
 	require.Zero(t, asker.asked)
@@ -107,7 +107,7 @@ func TestMachineKeyIsFoundAgainAndPrivate(t *testing.T) {
 
 func TestNewPassphraseIsTypedTwice(t *testing.T) {
 	create := func(answers ...string) ([]repo.Secret, error) {
-		s := &Sources{Asker: &script{answers: answers}, Machine: t.TempDir()}
+		s := &Sources{Ask: (&script{answers: answers}).Ask, Machine: t.TempDir()}
 		made, err := s.Create(t.Context(), true)
 		if err != nil {
 			return nil, err
