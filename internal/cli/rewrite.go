@@ -60,11 +60,9 @@ func (a *app) rewrite(ctx context.Context, filter repo.Filter, set *rules.Set, o
 		if err != nil {
 			return err
 		}
-		what := rewrite.Exclusion{Rules: set, Each: func(e rewrite.Excluded) error {
-			return a.print.Print(output.LeftOut(&e))
-		}}
+		each := func(e rewrite.Excluded) error { return a.print.Print(output.LeftOut(&e)) }
 		opt.SessionOptions = a.brieflyWriting(opt.DryRun)
-		res, err := rewrite.Exclude(ctx, r, chosen, what, opt)
+		res, err := rewrite.Exclude(ctx, r, chosen, set, each, opt)
 		if err != nil {
 			return err
 		}

@@ -29,12 +29,6 @@ type Excluded struct {
 	snapshot.Content
 }
 
-// Exclusion says what is left out of snapshots.
-type Exclusion struct {
-	Rules *rules.Set
-	Each  func(Excluded) error // called for each object before the snapshot changes
-}
-
 // Result is what an Exclude did.
 type Result struct {
 	Snapshots uint64 // examined
@@ -42,13 +36,14 @@ type Result struct {
 	Empty     []format.ID // kept, because nothing would be left of them
 }
 
-// Exclude replaces snapshots by ones without the objects that match. Directories without such an object keep their
-// trees.
-func Exclude(ctx context.Context, r *repo.Repository, chosen []repo.Listed, what Exclusion,
+// Exclude replaces snapshots by ones without the objects that the rules exclude. Directories without such an object keep
+// their trees. each is called for each object before the snapshot changes; may be nil.
+func Exclude(ctx context.Context, r *repo.Repository, chosen []repo.Listed, set *rules.Set, each func(Excluded) error,
 	opt Options) (*Result, error) {
 	res := &Result{}
 	err := within(ctx, r, opt, func(ctx context.Context, w *writer) error {
-		x := &excluder{writer: w, what: what, sums: make(map[format.ID]snapshot.Content), whole: make(map[format.ID]struct{})}
+		x := &excluder{writer: w, rules: set, each: each, sums: make(map[format.ID]snapshot.Content),
+			whole: make(map[format.ID]struct{})}
 		for i := range chosen {
 			if err := x.one(ctx, &chosen[i], res); err != nil {
 				return fmt.Errorf("snapshot %s: %w", chosen[i].ID.Short(), err)
@@ -66,7 +61,8 @@ func Exclude(ctx context.Context, r *repo.Repository, chosen []repo.Listed, what
 // excluder is one Exclude.
 type excluder struct {
 	*writer
-	what  Exclusion
+	rules *rules.Set
+	each  func(Excluded) error
 	sums  map[format.ID]snapshot.Content // by left-out directory
 	whole map[format.ID]struct{}         // directories from which patterns without a place leave nothing out
 
@@ -77,7 +73,7 @@ type excluder struct {
 }
 
 func (x *excluder) one(ctx context.Context, l *repo.Listed, res *Result) error {
-	state, _ := x.what.Rules.Root("/")
+	state, _ := x.rules.Root("/")
 	x.snapshot, x.sources = l.ID, l.Snapshot.Sources
 	x.dirty, x.left = make(map[string]struct{}), snapshot.Content{}
 	rest, err := x.search(ctx, l.Snapshot.Tree, "", state)
@@ -102,7 +98,7 @@ func (x *excluder) one(ctx context.Context, l *repo.Listed, res *Result) error {
 	}
 	sn.Shape, sn.Held = format.ID{}, nil
 	sn.Rules = sn.Rules[:len(sn.Rules):len(sn.Rules)]
-	for _, rule := range x.what.Rules.List() {
+	for _, rule := range x.rules.List() {
 		sn.Rules = append(sn.Rules, rule.String())
 	}
 	content := &sn.Stats.Content
@@ -178,10 +174,10 @@ func (x *excluder) leaveOut(ctx context.Context, path string, n *tree.Node) erro
 		e.Add(in)
 	}
 	x.left.Add(e.Content)
-	if x.what.Each == nil {
+	if x.each == nil {
 		return nil
 	}
-	return x.what.Each(e)
+	return x.each(e)
 }
 
 // sum counts what is in a directory.

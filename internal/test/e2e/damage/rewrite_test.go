@@ -49,9 +49,9 @@ func addTag(p *kit.Pruned) error {
 func leaveOut(p *kit.Pruned, pattern string, opt rewrite.Options) (res *rewrite.Result, err error) {
 	b := rules.NewBuilder()
 	require.NoError(p.T, b.Exclude(pattern, false, "--exclude"))
-	what := rewrite.Exclusion{Rules: b.Compile()}
+	set := b.Compile()
 	err = change(p, func(r *repo.Repository, all []repo.Listed) (err error) {
-		res, err = rewrite.Exclude(context.Background(), r, all, what, opt)
+		res, err = rewrite.Exclude(context.Background(), r, all, set, nil, opt)
 		return err
 	})
 	return res, err
