@@ -131,7 +131,7 @@ func (c *Cache) measure() error {
 	}
 	locks, err := lock(c.Path)
 	c.InUse = errors.Is(err, ErrInUse)
-	locks.release()
+	release(locks)
 	return nil
 }
 
@@ -160,7 +160,7 @@ func (c *Cache) Gone() bool {
 // Remove removes a cache. The error wraps ErrInUse if a run uses it.
 func Remove(c Cache) error {
 	held, err := lock(c.Path)
-	defer held.release()
+	defer release(held)
 	if err != nil {
 		return fmt.Errorf("remove cache %s: %w", c.Path, err)
 	}

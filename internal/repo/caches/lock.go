@@ -12,17 +12,14 @@ import (
 // ErrInUse: a run holds a lock in the cache.
 var ErrInUse = errors.New("the cache is in use; try again when the run has ended")
 
-// locks are the locked files of a cache.
-type locks []*os.File
-
-func (l locks) release() {
-	for _, f := range l {
+func release(held []*os.File) {
+	for _, f := range held {
 		_ = f.Close()
 	}
 }
 
 // lock locks every file in a cache that a run locks, as far as it exists.
-func lock(path string) (held locks, err error) {
+func lock(path string) (held []*os.File, err error) {
 	names := []string{"cache.db", "dirs.db", "lock"} // the first two of earlier versions
 	for _, folder := range [...]string{"writers", "runs", "dirs"} {
 		files, err := os.ReadDir(filepath.Join(path, folder))
