@@ -66,7 +66,7 @@ func (c *checker) besides(ctx context.Context, h *seal.Hasher, id format.ID, at 
 	if err != nil {
 		return nil, err
 	}
-	in, found, err := c.r.Besides(ctx, id, bad.Pack.ID)
+	in, found, err := c.r.Index().Besides(ctx, id, bad.Pack.ID)
 	var blob []byte
 	if err == nil && found {
 		blob, err = c.load(ctx, h, id, in)

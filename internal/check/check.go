@@ -152,7 +152,7 @@ func (c *checker) wait(g *errgroup.Group) error {
 // the last pass continues all the same. Data is read after that.
 func (c *checker) pass(ctx context.Context, r *repo.Repository, last bool) (again bool, err error) {
 	c.r = r
-	if c.index, err = r.TempIndex(c.opt.Scratch); err != nil {
+	if c.index, err = r.Index().OpenTemporary(c.opt.Scratch); err != nil {
 		return false, err
 	}
 	defer func() {

@@ -112,7 +112,7 @@ func TestMarksOfIntactPacksGo(t *testing.T) {
 		read(opt)
 		require.Len(t, marked(), len(packs), name)
 	}
-	prune := repo.SessionOptions{Holder: repo.Holder{Host: "other", Task: session.PruneTask}}
+	prune := repo.SessionOptions{Holder: session.Holder{Host: "other", Task: session.PruneTask}}
 	require.NoError(t, r.WithSession(t.Context(), prune, func(context.Context, *repo.Session) error {
 		read(check.Options{Record: "test"})
 		return nil

@@ -242,7 +242,7 @@ func (a *app) applyRules(ctx context.Context, spec *options.Spec, r *repo.Reposi
 		return nil
 	}
 	// The cache must exist before it can be excluded under all its names.
-	if err := r.OpenCache(); err != nil {
+	if err := r.Index().Open(); err != nil {
 		return err
 	}
 	chosen, err := a.choose(ctx, spec, job.Label.Sources)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/snapshot"
@@ -197,7 +198,7 @@ func (c *copier) there(s repo.Listed) (format.ID, bool) {
 func (c *copier) attempt(ctx context.Context, s repo.Listed, compare bool) (id format.ID, err error) {
 	content := s.Snapshot.Stats.Content
 	step := c.opt.Ledger.Step(report.Copying, report.Course{Unit: "files", Units: content.Files, Bytes: content.Bytes})
-	var added repo.SessionTotals
+	var added session.Totals
 	err = c.to.WithSession(ctx, c.opt.SessionOptions, func(ctx context.Context, session *repo.Session) error {
 		defer func() { added = session.Totals() }()
 		t, err := c.transfer(session, step)

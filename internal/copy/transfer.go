@@ -40,7 +40,7 @@ func (c *copier) transfer(s *repo.Session, step *report.Step) (*transfer, error)
 	if c.res.SameKey {
 		return t, nil
 	}
-	file, err := c.to.TempFile(c.opt.Scratch)
+	file, err := c.to.Index().OpenTempFile(c.opt.Scratch)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/index"
+	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
 	"github.com/tidemark-backup/tidemark/pkg/format/pack"
@@ -37,7 +38,7 @@ type window struct {
 type worker struct {
 	reader   *repo.FrameReader
 	from, to *seal.Hasher
-	writer   *repo.FrameWriter
+	writer   *session.FrameWriter
 	ids      []format.ID
 	fresh    []bool
 }

@@ -80,7 +80,7 @@ func openPlaces(ctx context.Context, r *repo.Repository, k *object.Segments, l *
 	doomed map[format.ID]bool, sized bool,
 ) (_ *places, err error) {
 	p := &places{r: r, reader: k, ledger: l, noted: make(map[format.ID]noted), doomed: doomed, sized: sized}
-	if p.index, err = p.r.TempIndex(scratch); err != nil {
+	if p.index, err = p.r.Index().OpenTemporary(scratch); err != nil {
 		return nil, err
 	}
 	defer func() {

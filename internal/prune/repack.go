@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -94,7 +95,7 @@ type repacker struct {
 	note        func(string)
 	reader      *repo.FrameReader
 	hasher      *seal.Hasher
-	data, trees *repo.FrameWriter
+	data, trees *session.FrameWriter
 	bytes       uint64
 	done        []format.ID // packs whose live blobs have all been written
 	unread      uint64      // packs that could not be read in whole
@@ -148,7 +149,7 @@ func (w *repacker) pack(ctx context.Context, s *packState, t *pack.Table) error 
 }
 
 // frame writes the live blobs of a frame.
-func (w *repacker) frame(to *repo.FrameWriter, f *pack.Frame, n uint64, raw []byte) error {
+func (w *repacker) frame(to *session.FrameWriter, f *pack.Frame, n uint64, raw []byte) error {
 	for _, b := range f.Blobs {
 		if uint64(len(raw)) < uint64(b.Len) {
 			return fmt.Errorf("frame at %d is shorter than the index says: %w", f.Offset, format.ErrCorrupt)

@@ -62,7 +62,7 @@ func (p *pruner) sweep(ctx context.Context, v *survey) error {
 	}
 	if stray { // a prune that was cut off may have removed revived packs from the index
 		p.opt.Ledger.Phase(report.Indexing)
-		return p.r.RebuildIndex(ctx)
+		return p.r.Index().Rebuild(ctx)
 	}
 	return nil
 }

@@ -96,7 +96,7 @@ func (r *Repository) loadFromFresh(ctx context.Context, id format.ID, at index.F
 // loadBesides tries other copies of a blob whose place at holds other bytes, or none.
 func (r *Repository) loadBesides(ctx context.Context, id format.ID, at index.Found, first error) ([]byte, error) {
 	for range copiesTried {
-		other, found, err := r.Besides(ctx, id, at.Pack.ID)
+		other, found, err := r.index.Besides(ctx, id, at.Pack.ID)
 		if err != nil || !found {
 			return nil, first
 		}
@@ -106,12 +106,6 @@ func (r *Repository) loadBesides(ctx context.Context, id format.ID, at index.Fou
 		}
 	}
 	return nil, first
-}
-
-// Besides looks for a blob of a damaged pack in other packs that no mark names as damaged, also in those that no index
-// segment names.
-func (r *Repository) Besides(ctx context.Context, id, bad format.ID) (at index.Found, found bool, err error) {
-	return r.index.Besides(ctx, id, bad)
 }
 
 // LoadBlobAt is LoadBlob for a caller whose own index already has the location.

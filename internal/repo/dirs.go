@@ -58,9 +58,6 @@ func (r *Repository) DirCache() (*dircache.Cache, error) {
 // FirstCacheReport returns true once: of several components that find the cache folder unusable, one reports it.
 func (r *Repository) FirstCacheReport() bool { return !r.dirs.reported.Swap(true) }
 
-// OpenCache opens the local cache, so that its folder exists.
-func (r *Repository) OpenCache() error { return r.index.Open() }
-
 func (d *dirCache) close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

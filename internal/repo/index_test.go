@@ -200,7 +200,7 @@ func TestRebuildIndexReportsWhatItDid(t *testing.T) {
 	r := initialise(t, st)
 	mustBackUp(t, r, blobs(1, 60))
 	before := names(t, st, store.Index)
-	require.NoError(t, r.RebuildIndex(t.Context()))
+	require.NoError(t, r.Index().Rebuild(t.Context()))
 	require.ElementsMatch(t, before, names(t, st, store.Index), "nothing is missing")
 	packs := names(t, st, store.Pack)
 	for _, name := range names(t, st, store.Index) {
@@ -216,7 +216,7 @@ func TestRebuildIndexReportsWhatItDid(t *testing.T) {
 	require.Contains(t, noted.String(), packs[1].ID)
 	require.Equal(t, 1, strings.Count(noted.String(), back))
 	noted = notes{}
-	require.NoError(t, other.RebuildIndex(t.Context()))
+	require.NoError(t, other.Index().Rebuild(t.Context()))
 	require.NotContains(t, noted.String(), back, "Sync has done it already")
 	require.Contains(t, noted.String(), "pack "+packs[1].ID+" is damaged")
 }

@@ -57,7 +57,7 @@ func openWith(t *testing.T, st store.Store, opt repo.OpenOptions) *repo.Reposito
 // small makes packs and segments of a few blobs, so that little data makes many files.
 func small() repo.SessionOptions {
 	return repo.SessionOptions{
-		Holder: repo.Holder{Host: "host"},
+		Holder: session.Holder{Host: "host"},
 		Tuning: session.Tuning{Frame: 2 << 10, DataPack: 8 << 10, TreePack: 1 << 10, Segment: 2},
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/tidemark-backup/tidemark/internal/localfs"
-	"github.com/tidemark-backup/tidemark/internal/repo/cachefile"
 	"github.com/tidemark-backup/tidemark/internal/repo/index"
 	"github.com/tidemark-backup/tidemark/internal/repo/marks"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
@@ -240,22 +239,11 @@ func (r *Repository) Store() store.Store { return r.st }
 // CacheFolder returns the folder of this repository's caches, "" if it has none. It may not exist yet.
 func (r *Repository) CacheFolder() string { return r.index.Folder() }
 
-// TempIndex creates an empty blob index in folder dir ("": the system's), which disappears when the caller closes it.
-func (r *Repository) TempIndex(dir string) (*index.Temporary, error) {
-	return r.index.OpenTemporary(dir)
-}
-
-// TempFile creates an empty temporary file in folder dir ("": the system's), which disappears when the caller closes
-// it.
-func (r *Repository) TempFile(dir string) (*cachefile.Plain, error) {
-	return r.index.OpenTempFile(dir)
-}
+// Index returns the blob index.
+func (r *Repository) Index() *index.Index { return r.index }
 
 // Sync updates the blob index from the index segments on the target, and rebuilds segments that were lost.
 func (r *Repository) Sync(ctx context.Context) error { return r.index.Sync(ctx) }
-
-// RebuildIndex writes new segments for all packs that no index segment names.
-func (r *Repository) RebuildIndex(ctx context.Context) error { return r.index.Rebuild(ctx) }
 
 // RecordDamage marks packs or index segments as damaged, so that the next backup of any machine stores the needed blobs
 // of the packs again, and replaces the segments. It skips files that are already marked and returns how many it marked.

@@ -10,14 +10,8 @@ import (
 type (
 	// Session is session.Session.
 	Session = session.Session
-	// FrameWriter is session.FrameWriter.
-	FrameWriter = session.FrameWriter
 	// SessionOptions are session.Options.
 	SessionOptions = session.Options
-	// Holder is session.Holder.
-	Holder = session.Holder
-	// SessionTotals is session.Totals.
-	SessionTotals = session.Totals
 )
 
 // WithSession opens a session, calls fn and ends the session. It first updates the blob index.
@@ -39,7 +33,7 @@ func (r *Repository) WithSession(ctx context.Context, opt SessionOptions,
 // longer marked. It does so as a prune, so that no other one is at work: a prune removes marked packs that no snapshot
 // needs, and without the mark a writer could rely on one of them. Beside a prune the marks stay.
 func (r *Repository) RetractDamage(ctx context.Context, host string, intact []format.ID) (retracted int, err error) {
-	opt := SessionOptions{Holder: Holder{Host: host, Task: session.PruneTask}}
+	opt := SessionOptions{Holder: session.Holder{Host: host, Task: session.PruneTask}}
 	err = r.WithSession(ctx, opt, func(ctx context.Context, s *Session) error {
 		retracted, err = s.RetractDamage(ctx, intact)
 		return err

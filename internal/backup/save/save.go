@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/pkg/chunker"
 	"github.com/tidemark-backup/tidemark/pkg/format"
@@ -52,7 +53,7 @@ func (s *Saver) Flush() error {
 type Chunker struct {
 	saver  *Saver
 	hasher *seal.Hasher
-	writer *repo.FrameWriter
+	writer *session.FrameWriter
 	clock  *report.Clock
 	spans  []span
 	ids    []format.ID

@@ -292,7 +292,7 @@ func TestWalkAgreesWithANaiveWalk(t *testing.T) {
 			want.dir(t, id)
 		}
 		dir := t.TempDir()
-		x, err := r.TempIndex(dir)
+		x, err := r.Index().OpenTemporary(dir)
 		require.NoError(t, err)
 		for i := range packs {
 			_, err := x.Add(rng.IntN(3), 0, &packs[i])

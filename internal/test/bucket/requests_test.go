@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/forget"
 	"github.com/tidemark-backup/tidemark/internal/prune"
 	"github.com/tidemark-backup/tidemark/internal/repo"
+	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/s3"
 	"github.com/tidemark-backup/tidemark/internal/test/e2e/kit"
@@ -120,7 +121,7 @@ func (b *bench) add(n uint64) {
 		if err != nil {
 			return err
 		}
-		return r.WithSession(ctx, repo.SessionOptions{Holder: repo.Holder{Host: "host"}},
+		return r.WithSession(ctx, repo.SessionOptions{Holder: session.Holder{Host: "host"}},
 			func(ctx context.Context, sess *repo.Session) error {
 				for i := range n {
 					s := *latest.Snapshot

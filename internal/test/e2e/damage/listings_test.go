@@ -123,7 +123,7 @@ func everyWork(t *testing.T) map[string]work {
 			return fmt.Sprintf("%d %d %d %d %v", s.Snapshots, s.Blobs, s.Bytes, s.Damaged, s.Kinds), nil
 		}),
 		"index": inRepository(func(r *repo.Repository) (string, error) {
-			err := r.RebuildIndex(ctx)
+			err := r.Index().Rebuild(ctx)
 			return "", err
 		}),
 	}

@@ -194,7 +194,7 @@ func TestOnePruneAtATime(t *testing.T) {
 	p := kit.BesideBase(t)
 	other := func(e kit.Engine, fn func()) error {
 		return e.With(func(r *repo.Repository) error {
-			return r.WithSession(context.Background(), repo.SessionOptions{Holder: repo.Holder{Task: "prune", Host: "other"}},
+			return r.WithSession(context.Background(), repo.SessionOptions{Holder: session.Holder{Task: "prune", Host: "other"}},
 				func(context.Context, *repo.Session) error {
 					fn()
 					return nil
@@ -438,7 +438,7 @@ func TestLeaseOfTheFutureEnds(t *testing.T) {
 		p := kit.BesideBase(t)
 		var left store.Name
 		var data []byte
-		writer := repo.SessionOptions{Holder: repo.Holder{Task: task}}
+		writer := repo.SessionOptions{Holder: session.Holder{Task: task}}
 		require.NoError(t, p.With(func(r *repo.Repository) error {
 			return r.WithSession(context.Background(), writer, func(ctx context.Context, _ *repo.Session) error {
 				for info, err := range p.Store.List(ctx, store.Lease) {

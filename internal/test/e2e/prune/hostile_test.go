@@ -221,7 +221,7 @@ func (a *adder) leave() {
 	a.p.Store = a.Store
 	a.p.Open.Cache.Dir = a.p.T.TempDir()
 	require.NoError(a.p.T, a.p.With(func(r *repo.Repository) error {
-		err := r.RebuildIndex(ctx)
+		err := r.Index().Rebuild(ctx)
 		return err
 	}))
 }

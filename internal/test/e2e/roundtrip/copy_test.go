@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-backup/tidemark/internal/copy"
 	"github.com/tidemark-backup/tidemark/internal/repo"
 	"github.com/tidemark-backup/tidemark/internal/repo/object"
+	"github.com/tidemark-backup/tidemark/internal/repo/session"
 	"github.com/tidemark-backup/tidemark/internal/report"
 	"github.com/tidemark-backup/tidemark/internal/store"
 	"github.com/tidemark-backup/tidemark/internal/store/local"
@@ -353,7 +354,7 @@ func TestOnlyNewSnapshotsAreCopied(t *testing.T) {
 	}))
 	save := func(change func(s *snapshot.Snapshot)) {
 		require.NoError(t, e.With(func(r *repo.Repository) error {
-			return r.WithSession(ctx, repo.SessionOptions{Holder: repo.Holder{Host: "host"}},
+			return r.WithSession(ctx, repo.SessionOptions{Holder: session.Holder{Host: "host"}},
 				func(ctx context.Context, session *repo.Session) error {
 					s := *first.Snapshot
 					change(&s)

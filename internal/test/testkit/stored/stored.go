@@ -68,7 +68,7 @@ func Open(t testing.TB, st store.Store) (*repo.Repository, error) {
 type writer struct {
 	s    *repo.Session
 	r    *repo.Repository
-	outs map[pack.Kind]*repo.FrameWriter
+	outs map[pack.Kind]*session.FrameWriter
 }
 
 func (w *writer) put(kind pack.Kind, p []byte) (format.ID, error) {
@@ -174,11 +174,11 @@ type Snapshot struct {
 // Save stores a snapshot of d, dated in seconds, in packs so small that there are many.
 func Save(t testing.TB, r *repo.Repository, at int64, d Dir) (saved Snapshot) {
 	t.Helper()
-	opt := repo.SessionOptions{Holder: repo.Holder{Host: "host"}, Tuning: session.Tuning{
+	opt := repo.SessionOptions{Holder: session.Holder{Host: "host"}, Tuning: session.Tuning{
 		Frame: 2 << 10, DataPack: 8 << 10, TreePack: 2 << 10, Segment: 3,
 	}}
 	err := r.WithSession(t.Context(), opt, func(ctx context.Context, s *repo.Session) error {
-		w := &writer{s: s, r: r, outs: map[pack.Kind]*repo.FrameWriter{}}
+		w := &writer{s: s, r: r, outs: map[pack.Kind]*session.FrameWriter{}}
 		var err error
 		saved.Tree, err = w.dir(d)
 		if err != nil {
