@@ -36,8 +36,8 @@ type Result struct {
 	Empty     []format.ID // kept, because nothing would be left of them
 }
 
-// Exclude replaces snapshots by ones without the objects that the rules exclude. Directories without such an object keep
-// their trees. each is called for each object before the snapshot changes; may be nil.
+// Exclude replaces snapshots by ones without the objects that the rules exclude. Directories without such an object
+// keep their trees. each is called for each object before the snapshot changes; may be nil.
 func Exclude(ctx context.Context, r *repo.Repository, chosen []repo.Listed, set *rules.Set, each func(Excluded) error,
 	opt Options) (*Result, error) {
 	res := &Result{}

@@ -31,7 +31,7 @@ type syncRun struct {
 	x          *Index
 	listed     []object.Info
 	there      map[format.ID]int64 // size of each listed segment
-	merged     map[format.ID]bool  // in the cache
+	merged     map[format.ID]int64 // in the cache: see Cache.Segments
 	superseded map[format.ID]bool  // replaced by another segment
 	damaged    map[format.ID]bool  // unreadable
 	stale      []format.ID         // superseded segments whose content the cache holds
@@ -131,11 +131,7 @@ func (s *syncRun) forget(segments []format.ID) error {
 	if err != nil {
 		return err
 	}
-	s.merged = make(map[format.ID]bool, len(left))
-	for id := range left {
-		s.merged[id] = true
-	}
-	s.x.fresh.needless = len(left) == 0
+	s.merged, s.x.fresh.needless = left, len(left) == 0
 	return nil
 }
 
@@ -155,13 +151,10 @@ func (s *syncRun) compare(ctx context.Context) (vanished []format.ID, err error)
 	// Oldest first: of several locations of a blob the one merged last counts, and a blob is stored again only if its
 	// older location was lost.
 	slices.SortFunc(s.listed, object.Info.Older)
-	known, err := s.x.cache.Segments()
-	if err != nil {
+	if s.merged, err = s.x.cache.Segments(); err != nil {
 		return nil, fmt.Errorf("list segments in the cache: %w", err)
 	}
-	s.merged = make(map[format.ID]bool, len(known))
-	for id, size := range known {
-		s.merged[id] = true
+	for id, size := range s.merged {
 		now, listed := s.there[id]
 		gone := !listed || s.x.doubted[id] && size != 0
 		if !gone && size != 0 && now != size { // a listing may lag behind
@@ -181,7 +174,8 @@ func (s *syncRun) compare(ctx context.Context) (vanished []format.ID, err error)
 // mergeNew reads the segments that the cache lacks, a few at a time, and merges them.
 func (s *syncRun) mergeNew(ctx context.Context) error {
 	unknown := slices.DeleteFunc(slices.Clone(s.listed), func(info object.Info) bool {
-		return s.damaged[info.ID] || s.merged[info.ID]
+		_, merged := s.merged[info.ID]
+		return merged || s.damaged[info.ID]
 	})
 	segments := object.Segments{Store: s.x.st, Keys: s.x.keys, Ahead: true}
 	return segments.Each(ctx, unknown, s.merge)
@@ -207,12 +201,13 @@ func (s *syncRun) merge(info object.Info, seg *index.Segment, err error) error {
 	}
 	var superseded []format.ID // recorded with it, so that none comes back while it is merged
 	for _, old := range seg.Supersedes {
-		if s.merged[old] && !s.superseded[old] {
+		_, merged := s.merged[old]
+		if merged && !s.superseded[old] {
 			s.stale = append(s.stale, old)
 		}
 		s.superseded[old] = true
 		delete(s.damaged, old)
-		if _, listed := s.there[old]; listed && !s.merged[old] {
+		if _, listed := s.there[old]; listed && !merged {
 			superseded = append(superseded, old)
 		}
 	}
@@ -220,9 +215,9 @@ func (s *syncRun) merge(info object.Info, seg *index.Segment, err error) error {
 	if err := s.x.cache.Merge(id, seg, superseded...); err != nil {
 		return fmt.Errorf("merge index segment %s into the cache: %w", id.Short(), err)
 	}
-	s.merged[id] = true
+	s.merged[id] = seg.Stored
 	for _, old := range superseded {
-		s.merged[old] = true
+		s.merged[old] = 0
 	}
 	return nil
 }
