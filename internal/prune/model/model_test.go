@@ -2,8 +2,9 @@ package model
 
 import (
 	"flag"
-	"fmt"
+	"hash/maphash"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,7 +29,7 @@ func (b *bounds) next(s state, visit succ) {
 			n.pending[i] = false
 			n.put(b, i)
 			n.w[i] = writer{pc: wDead}
-			visit("a late snapshot of "+string(rune('A'+i))+" arrives", n)
+			visit('-', [...]string{"a late snapshot of A arrives", "a late snapshot of B arrives"}[i], n)
 		}
 	}
 	if s.drops < b.forgets {
@@ -36,7 +37,7 @@ func (b *bounds) next(s state, visit succ) {
 			if s.snaps[i].there {
 				n := s
 				n.snaps[i].there, n.drops = false, s.drops+1 // a writer may have listed it
-				visit(fmt.Sprintf("snapshot %d is forgotten", i), n)
+				visit('-', "snapshot "+"012"[i:i+1]+" is forgotten", n)
 			}
 		}
 	}
@@ -48,14 +49,14 @@ func (b *bounds) time(s state, visit succ) {
 		n := s
 		n.now, n.tick, n.old = s.now+max(1, b.tickLength), s.tick+1, s.view()
 		n.lateTick(b)
-		visit("time passes", n)
+		visit('-', "time passes", n)
 	}
 	if s.steps < b.steps {
-		for _, by := range []int8{stepTick, -stepTick} {
-			n := s
-			n.now, n.steps = s.now+by, s.steps+1
-			visit(fmt.Sprintf("the clock of the target steps by %d", by), n)
-		}
+		n := s
+		n.now, n.steps = s.now+stepTick, s.steps+1
+		visit('-', "the clock of the target steps forward", n)
+		n.now = s.now - stepTick
+		visit('-', "the clock of the target steps back", n)
 	}
 }
 
@@ -68,47 +69,82 @@ func (s *state) lateTick(b *bounds) {
 	}
 }
 
-// step is how a state was reached.
-type step struct {
-	from  uint32
-	label string
+// visited are the states of a world in the order in which they were found, and an open hash table of their places. None
+// of it has pointers, which the garbage collector would follow through gigabytes.
+type visited struct {
+	all   []state
+	from  []uint32 // the place of the state from which one was found
+	table []uint32 // places plus 1; 0 is free
+	seed  maphash.Seed
+}
+
+func (v *visited) add(s *state, from int) {
+	if 2*len(v.all) >= len(v.table) {
+		v.table = make([]uint32, max(1<<10, 4*len(v.table)))
+		for i := range v.all {
+			*v.slot(&v.all[i]) = uint32(i + 1)
+		}
+	}
+	if slot := v.slot(s); *slot == 0 {
+		v.all, v.from = append(v.all, *s), append(v.from, uint32(from))
+		*slot = uint32(len(v.all))
+	}
+}
+
+// slot is that of a state, or the free one where it belongs.
+func (v *visited) slot(s *state) *uint32 {
+	mask := uint64(len(v.table) - 1)
+	for at := maphash.Comparable(v.seed, *s) & mask; ; at = (at + 1) & mask {
+		if slot := &v.table[at]; *slot == 0 || v.all[*slot-1] == *s {
+			return slot
+		}
+	}
+}
+
+// trace is the way by which a state was found.
+func (v *visited) trace(b *bounds, to int) (trace []string) {
+	for ; to != 0; to = int(v.from[to]) {
+		label := ""
+		b.next(v.all[v.from[to]], func(who rune, what string, n state) {
+			if label == "" && n == v.all[to] {
+				label = string(who) + " " + what
+			}
+		})
+		trace = append(trace, label)
+	}
+	slices.Reverse(trace)
+	return trace
 }
 
 // explore visits every state, nearest first, and returns the shortest way to a broken one.
 func (b *bounds) explore(most int) (trace []string, states int, complete bool) {
-	ids := map[state]uint32{start(): 0}
-	all := []state{start()}
-	ways := []step{{}}
-	for at := 0; at < len(all); at++ {
+	v := visited{seed: maphash.MakeSeed()}
+	s := start()
+	v.add(&s, 0)
+	for at := 0; at < len(v.all); at++ {
 		if at >= most {
-			return nil, len(all), false
+			return nil, len(v.all), false
 		}
-		s := all[at]
-		if b.broken(&s) >= 0 {
-			for n := uint32(at); n != 0; n = ways[n].from {
-				trace = append([]string{ways[n].label}, trace...)
-			}
-			return trace, len(all), true
+		if s = v.all[at]; b.broken(&s) >= 0 {
+			return v.trace(b, at), len(v.all), true
 		}
-		b.next(s, func(label string, n state) {
-			if _, ok := ids[n]; !ok {
-				ids[n] = uint32(len(all))
-				all, ways = append(all, n), append(ways, step{uint32(at), label})
-			}
-		})
+		b.next(s, func(_ rune, _ string, n state) { v.add(&n, at) })
 	}
-	return nil, len(all), true
+	return nil, len(v.all), true
 }
 
 // wander follows random ways until time is up.
 func (b *bounds) wander(rng *rand.Rand, until time.Time) (trace []string, states int) {
+	var found []state
+	var labels []string
 	for time.Now().Before(until) {
 		s := start()
 		trace = trace[:0]
 		for {
-			var found []state
-			var labels []string
-			b.next(s, func(label string, n state) { found, labels = append(found, n), append(labels, label) })
+			found, labels = found[:0], labels[:0]
+			b.next(s, func(who rune, what string, n state) {
+				found, labels = append(found, n), append(labels, string(who)+" "+what)
+			})
 			if len(found) == 0 {
 				break
 			}

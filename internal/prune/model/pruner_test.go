@@ -23,7 +23,7 @@ const (
 
 func (b *bounds) pruner(s state, i int, next succ) {
 	p := &s.p[i]
-	id := string(rune('P' + i))
+	id := rune('P' + i)
 	if i == 1 && p.pc == pIdle && s.p[0].pc == pIdle {
 		return // the same, under other names
 	}
@@ -34,13 +34,13 @@ func (b *bounds) pruner(s state, i int, next succ) {
 		c := s
 		c.p[i] = pruner{pc: pDead}
 		c.crashes++
-		next(id+" dies", c)
+		next(id, "dies", c)
 	}
 	switch p.pc {
 	case pIdle:
 		s.busy[i], s.busyAt[i] = true, s.now
 		p.pc = pMarks
-		next(id+" puts lease", s)
+		next(id, "puts lease", s)
 	case pMarks:
 		for _, v := range b.views(&s) {
 			listed := v.marks & s.view().marks
@@ -50,7 +50,7 @@ func (b *bounds) pruner(s state, i int, next succ) {
 				if unread != 0 && n.p[i].second {
 					n.p[i].pc = pEnd
 				}
-				next(id+" reads marks", n)
+				next(id, "reads marks", n)
 			})
 		}
 	case pLeases:
@@ -70,11 +70,11 @@ func (b *bounds) pruner(s state, i int, next succ) {
 			}
 		}
 		p.pc = pEnd
-		next(id+" clears", s)
+		next(id, "clears", s)
 	case pEnd:
 		s.busy[i] = false
 		s.p[i] = pruner{pc: pEnded}
-		next(id+" ends", s)
+		next(id, "ends", s)
 	default:
 		b.sweep(s, i, next)
 	}
@@ -88,7 +88,7 @@ func (b *bounds) lostLease(s *state, i int) bool { return b.hold && s.now-s.busy
 func (b *bounds) readLeases(s state, i int, next succ) {
 	if !s.p[i].second && !s.p[i].again && s.busy[1-i] && s.now-s.busyAt[1-i] <= dead {
 		s.p[i].pc = pEnd
-		next(string(rune('P'+i))+" finds another prune", s)
+		next(rune('P'+i), "finds another prune", s)
 		return
 	}
 	for _, v := range b.views(&s) {
@@ -135,7 +135,7 @@ func (b *bounds) readLeases(s state, i int, next succ) {
 		if p.pc = p.afterLeases(); b.fence {
 			p.pc = pFence
 		}
-		next(string(rune('P'+i))+" reads leases", n)
+		next(rune('P'+i), "reads leases", n)
 	}
 }
 
@@ -143,7 +143,7 @@ func (b *bounds) readLeases(s state, i int, next succ) {
 // removes fences that are old.
 func (b *bounds) fenceOff(s state, i int, next succ) {
 	p := &s.p[i]
-	id := string(rune('P' + i))
+	id := rune('P' + i)
 	for w := range p.dead {
 		if p.dead[w] == 0 {
 			continue
@@ -161,7 +161,7 @@ func (b *bounds) fenceOff(s state, i int, next succ) {
 			l.fences |= bit
 			l.at[name] = s.now
 		}
-		next(id+" fences off "+string(rune('A'+w)), s)
+		next(id, [...]string{"fences off A", "fences off B"}[w], s)
 		return
 	}
 	for w := range s.leases {
@@ -171,7 +171,7 @@ func (b *bounds) fenceOff(s state, i int, next succ) {
 		}
 	}
 	p.pc = p.afterLeases()
-	next(id+" removes old fences", s)
+	next(id, "removes old fences", s)
 }
 
 func (p *pruner) afterLeases() uint8 {
@@ -194,7 +194,7 @@ func (b *bounds) survey(s state, i int, next succ) {
 			}
 		}
 		p.unread = 0
-		next(string(rune('P'+i))+" removes unreadable marks", s)
+		next(rune('P'+i), "removes unreadable marks", s)
 		return
 	}
 	if b.settle && b.lag && s.p[i].tick == s.tick && s.p[i].ripe != 0 {
@@ -228,21 +228,21 @@ func (b *bounds) survey(s state, i int, next succ) {
 		}
 		if at == 0 && p.seen != 0 { // a snapshot cannot be followed: nothing is removed
 			p.pc = pEnd
-			next(string(rune('P'+i))+" finds damage", n)
+			next(rune('P'+i), "finds damage", n)
 			continue
 		}
 		if p.live = 0; reached != 0 && at != 0 {
 			p.live = 1 << (bits.Len8(at) - 1)
 		}
 		p.pc = pUnname
-		next(string(rune('P'+i))+" surveys", n)
+		next(rune('P'+i), "surveys", n)
 	}
 }
 
 // sweep removes the packs of ripe marks in which nothing counts: from the index, then the packs, then the marks.
 func (b *bounds) sweep(s state, i int, next succ) {
 	p := &s.p[i]
-	id := string(rune('P' + i))
+	id := rune('P' + i)
 	doomed := uint8(0)
 	for m := range s.marks {
 		if p.ripe&(1<<m) != 0 && s.marks[m].there {
@@ -252,7 +252,7 @@ func (b *bounds) sweep(s state, i int, next succ) {
 	doomed &^= p.live
 	if removes := p.pc == pUnname || p.pc == pRemove; removes && b.lostLease(&s, i) {
 		p.pc = pEnd
-		next(id+" finds that its lease was lost", s)
+		next(id, "finds that its lease was lost", s)
 		return
 	} else if removes && b.hold {
 		s.busyAt[i] = s.now
@@ -263,19 +263,19 @@ func (b *bounds) sweep(s state, i int, next succ) {
 			n := s
 			n.packs &^= doomed
 			n.p[i].pc = pUnnameLate
-			next(id+" removes packs before it puts the new index", n)
+			next(id, "removes packs before it puts the new index", n)
 		}
 		s.index &^= doomed
 		p.pc = pRemove
-		next(id+" puts new index", s)
+		next(id, "puts new index", s)
 	case pRemove:
 		s.packs &^= doomed
 		p.lookAgain(b)
-		next(id+" removes packs", s)
+		next(id, "removes packs", s)
 	case pUnnameLate:
 		s.index &^= doomed
 		p.lookAgain(b)
-		next(id+" puts new index late", s)
+		next(id, "puts new index late", s)
 	case pUnmark:
 		p.again = false
 		for m := range s.marks {
@@ -287,7 +287,7 @@ func (b *bounds) sweep(s state, i int, next succ) {
 		if p.pc = pPlan; p.second {
 			p.pc = pClear
 		}
-		next(id+" removes marks", s)
+		next(id, "removes marks", s)
 	}
 }
 
@@ -301,7 +301,7 @@ func (p *pruner) lookAgain(b *bounds) {
 
 // plan dooms what is not needed. It may also repack what is.
 func (b *bounds) plan(s state, i int, next succ) {
-	id := string(rune('P' + i))
+	id := rune('P' + i)
 	doomed := uint8(0)
 	for m := range s.marks {
 		if s.marks[m].there {
@@ -317,7 +317,7 @@ func (b *bounds) plan(s state, i int, next succ) {
 			second.stale = n.packs & n.index
 		}
 		n.p[i] = second
-		next(id+" puts mark", n)
+		next(id, "puts mark", n)
 	}
 	if b.repack && p.live != 0 && p.live&doomed == 0 {
 		n := s
@@ -330,5 +330,5 @@ func (b *bounds) plan(s state, i int, next succ) {
 		return
 	}
 	p.pc = pClear
-	next(id+" has nothing to do", s)
+	next(id, "has nothing to do", s)
 }

@@ -24,13 +24,13 @@ const (
 	wDead
 )
 
-// succ collects the states that follow one.
-type succ func(label string, s state)
+// succ collects the states that follow one. who is the letter of a writer or a prune, or '-'.
+type succ func(who rune, what string, s state)
 
 // writer visits what writer i may do next.
 func (b *bounds) writer(s state, i int, next succ) {
 	w := &s.w[i]
-	id := string(rune('A' + i))
+	id := rune('A' + i)
 	if i == 1 && w.pc == wIdle && s.w[0].pc == wIdle {
 		return // the same, under other names
 	}
@@ -38,11 +38,11 @@ func (b *bounds) writer(s state, i int, next succ) {
 		c := s
 		c.w[i] = writer{pc: wDead}
 		c.crashes++
-		next(id+" dies", c)
+		next(id, "dies", c)
 		if w.pc == wPublish && b.late > 0 {
 			c.w[i] = *w
 			c.w[i].pc, c.pending[i], c.late = wDead, true, 0
-			next(id+" dies, its snapshot is under way", c)
+			next(id, "dies, its snapshot is under way", c)
 		}
 	}
 	switch w.pc {
@@ -50,7 +50,7 @@ func (b *bounds) writer(s state, i int, next succ) {
 		w.last = s.now
 		s.putLease(b, i, 0)
 		w.pc = wReadMarks
-		next(id+" puts lease", s)
+		next(id, "puts lease", s)
 	case wReadMarks:
 		b.readEarly(s, i, next)
 		b.readMarks(s, i, next)
@@ -60,12 +60,12 @@ func (b *bounds) writer(s state, i int, next succ) {
 		if s.renew(b, i) {
 			w.pc = wSync
 		}
-		next(id+" puts lease with marks", s)
+		next(id, "puts lease with marks", s)
 	case wSync:
 		if w.pc = wChoose; w.early&earlyIndex == 0 {
 			w.sees = s.index & s.packs
 		}
-		next(id+" reads the index", s)
+		next(id, "reads the index", s)
 	case wChoose:
 		b.choose(s, i, next)
 	default:
@@ -132,21 +132,21 @@ func (b *bounds) readEarly(s state, i int, next succ) {
 	if !b.early {
 		return
 	}
-	id := string(rune('A' + i))
+	id := rune('A' + i)
 	if n := s; n.w[i].early&earlyIndex == 0 {
 		n.w[i].early |= earlyIndex
 		n.w[i].sees = n.index & n.packs
-		next(id+" reads the index before the marks", n)
+		next(id, "reads the index before the marks", n)
 	}
 	if n := s; b.parents && n.w[i].early&earlySnaps == 0 {
 		n.w[i].early |= earlySnaps
 		n.w[i].snaps = n.view().snaps
-		next(id+" lists the snapshots before the marks", n)
+		next(id, "lists the snapshots before the marks", n)
 	}
 }
 
 func (b *bounds) readMarks(s state, i int, next succ) {
-	id := string(rune('A' + i))
+	id := rune('A' + i)
 	for _, v := range b.views(&s) {
 		listed := v.marks & s.view().marks
 		b.unread(&s, listed, func(unread, torn uint8) {
@@ -164,11 +164,11 @@ func (b *bounds) readMarks(s state, i int, next succ) {
 			}
 			if unread != 0 {
 				w.pc = wLookForPrunes
-				next(id+" cannot read a mark", n)
+				next(id, "cannot read a mark", n)
 				return
 			}
 			w.pc = w.afterMarks()
-			next(id+" reads marks", n)
+			next(id, "reads marks", n)
 		})
 	}
 }
@@ -191,13 +191,13 @@ func (b *bounds) lookForPrunes(s state, i int, next succ) {
 				w.pc = wEnd
 			}
 		}
-		next(string(rune('A'+i))+" looks for prunes", n)
+		next(rune('A'+i), "looks for prunes", n)
 	}
 }
 
 // choose lets a writer take the blob over from a parent, find it in a pack of its index, or store it.
 func (b *bounds) choose(s state, i int, next succ) {
-	id := string(rune('A' + i))
+	id := rune('A' + i)
 	if b.parents {
 		for _, v := range b.views(&s) {
 			listed := v.snaps
@@ -210,19 +210,19 @@ func (b *bounds) choose(s state, i int, next succ) {
 				}
 				n := s
 				n.w[i].pc = wRenew
-				next(id+" takes data over from snapshot "+string(rune('0'+p)), n)
+				next(id, "takes data over from snapshot "+"012"[p:p+1], n)
 			}
 		}
 	}
 	w := &s.w[i]
 	w.pc = wRenew
 	if found := w.sees &^ w.packs & s.packs; found != 0 {
-		next(id+" finds the blob in a pack", s)
+		next(id, "finds the blob in a pack", s)
 		return
 	}
 	own := uint8(packWriter << i)
 	s.packs, s.index = s.packs|own, s.index|own
-	next(id+" stores the blob", s)
+	next(id, "stores the blob", s)
 }
 
 // reliable is what a writer requires of a snapshot before it reuses its data.
@@ -245,72 +245,72 @@ func (b *bounds) reliable(s *state, i, p int) bool {
 // may look whether its next name is fenced, and remove its lease meanwhile, instead of renewing it.
 func (b *bounds) publish(s state, i int, next succ) {
 	w := &s.w[i]
-	id := string(rune('A' + i))
+	id := rune('A' + i)
 	switch w.pc {
 	case wRenew:
 		if n := s; b.quick && !w.gaps {
 			n.w[i].pc = wPublish
-			next(id+" was quick", n)
+			next(id, "was quick", n)
 		}
 		if s.renew(b, i) {
 			w.pc = wRenewed
 		}
-		next(id+" renews its lease", s)
+		next(id, "renews its lease", s)
 	case wRenewed:
 		s.dropLeases(i, w.name)
 		if w.pc = wPublish; w.gaps {
 			w.pc = wRecheck
 		}
-		next(id+" removes the lease before", s)
+		next(id, "removes the lease before", s)
 	case wRecheck:
 		if w.gaps, w.pc = false, wPublish; s.lost(i) {
 			w.pc = wEnd
 		}
-		next(id+" looks for all packs", s)
+		next(id, "looks for all packs", s)
 	case wPublish:
 		s.put(b, i)
 		w.pc = wConfirm
-		next(id+" publishes", s)
+		next(id, "publishes", s)
 	case wLook:
 		s.look(b, i)
-		next(id+" looks for a fence, without a lease", s)
+		next(id, "looks for a fence, without a lease", s)
 	case wConfirm:
 		if b.quick && b.confirm && !w.gaps && w.name+1 < names {
 			n := s
 			n.look(b, i)
-			next(id+" looks for a fence", n)
+			next(id, "looks for a fence", n)
 			n = s
 			n.dropLeases(i, w.name+1)
 			n.w[i].pc = wLook
-			next(id+" removes its lease", n)
+			next(id, "removes its lease", n)
 		}
 		if b.confirm && !s.renew(b, i) {
-			next(id+" is fenced off", s)
+			next(id, "is fenced off", s)
 			return
 		}
 		if w.gaps || !b.confirm && s.snaps[1+i].late {
 			w.pc = wRecheckPublished
-			next(id+" finds that it was taken for dead", s)
+			next(id, "finds that it was taken for dead", s)
 			return
 		}
 		w.pc = wEnd
 		s.snaps[1+i].unsure = false
-		next(id+" confirms", s)
+		next(id, "confirms", s)
 	case wRecheckPublished:
 		if w.pc = wEnd; s.lost(i) {
 			w.pc = wTakeBack
 		} else {
 			s.snaps[1+i].unsure = false
 		}
-		next(id+" looks for all packs again", s)
+		next(id, "looks for all packs again", s)
 	case wTakeBack:
 		s.snaps[1+i].there = false
 		w.pc = wEnd
-		next(id+" takes its snapshot back", s)
+		next(id, "takes its snapshot back", s)
 	case wEnd:
 		s.dropLeases(i, names)
 		s.w[i] = writer{pc: wEnded}
-		next(id+" ends", s)
+		next(id, "ends", s)
 	}
 }
 
