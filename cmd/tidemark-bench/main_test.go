@@ -20,8 +20,7 @@ func TestUnknownCommandListsTheCommands(t *testing.T) {
 func TestCommandsOfTheUsage(t *testing.T) {
 	testkit.Slow(t)
 	program := filepath.Join(t.TempDir(), "tidemark-bench")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	testkit.Build(t, "tidemark-bench", program)
 	commands := regexp.MustCompile(`(?m)^  (\w+) `).FindAllStringSubmatch(usage, -1)
 	require.Len(t, commands, 5)
 	for _, c := range commands {

@@ -25,8 +25,7 @@ func TestTheServiceMayDoWhatItsJobsNeed(t *testing.T) {
 	}
 	dir := testkit.RamDir(t)
 	program := filepath.Join(t.TempDir(), "tidemark") // in the memory, no program may be allowed
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../cmd/tidemark").CombinedOutput()
-	require.NoError(t, err, string(out))
+	testkit.Build(t, "tidemark", program)
 	source, repo, file := filepath.Join(dir, "source"), filepath.Join(dir, "repo"), filepath.Join(dir, "source/file")
 	run := func(capabilities []string, args ...string) (string, error) {
 		set := "-all"
@@ -59,7 +58,7 @@ func TestTheServiceMayDoWhatItsJobsNeed(t *testing.T) {
 		return time.Unix(at.Sec, at.Nsec)
 	}
 	again()
-	_, err = run(all, "init")
+	_, err := run(all, "init")
 	require.NoError(t, err)
 	require.NoError(t, filepath.WalkDir(repo, func(path string, _ os.DirEntry, err error) error {
 		require.NoError(t, err)

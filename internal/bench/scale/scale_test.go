@@ -3,7 +3,6 @@ package scale
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"testing"
@@ -43,8 +42,7 @@ func TestMeasuresASmallTree(t *testing.T) {
 	}
 	dir := testkit.RamDir(t)
 	program := filepath.Join(dir, "tidemark")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../../cmd/tidemark").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	testkit.Build(t, "tidemark", program)
 	tree := filepath.Join(dir, "tree")
 	shape := Shape{Files: 2000, Seed: 1}
 	made, err := shape.Make(t.Context(), tree)

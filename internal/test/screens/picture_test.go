@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-backup/tidemark/internal/report/human"
+	"github.com/tidemark-backup/tidemark/internal/test/testkit"
 )
 
 // The measures of a picture, in units of SVG.
@@ -113,7 +114,6 @@ func TestDraw(t *testing.T) {
 // build returns the program.
 func build(t *testing.T) string {
 	program := filepath.Join(t.TempDir(), "tidemark")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../../cmd/tidemark").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	testkit.Build(t, "tidemark", program)
 	return program
 }

@@ -30,6 +30,16 @@ func RequireTool(t testing.TB, name string) string {
 	return path
 }
 
+// Build builds the program in a folder of cmd. Without tables for debuggers: 1.5 s of processor time, else 2.5 s.
+func Build(t testing.TB, name, to string) {
+	t.Helper()
+	const module = "github.com/tidemark-backup/tidemark"
+	c := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", to, module+"/cmd/"+name)
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", name, err, out)
+	}
+}
+
 // Slow skips a test that takes a second or more in a short run (-short). The race detector runs it all the same: `make
 // race` is short in its loops only.
 func Slow(t testing.TB) {
