@@ -209,8 +209,8 @@ func TestMeasuredBesidePacedUse(t *testing.T) {
 	}
 }
 
-// TestGrantThatIsNotUsedUpGrows: two seconds after a job has begun, its grants are two fifths of the time or more, though
-// it uses less than half of them.
+// TestGrantThatIsNotUsedUpGrows: two seconds after a job has begun, its grants are two fifths of the time or more,
+// though it uses less than half of them.
 func TestGrantThatIsNotUsedUpGrows(t *testing.T) {
 	t.Parallel()
 	s := simScene{model: simFlash(), others: []simLoad{paced(1000, false, 4096)}, impact: 0.05, long: 6 * time.Second}
