@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -138,7 +137,7 @@ type state struct {
 	env   []string
 	ready func()
 	held  bool // its standard output is a pipe that is not read beyond its first byte, for which ready waits
-	code  int  // 0: 130
+	clean bool // it ends with 0, not with 130
 }
 
 // stops runs the program, ends it with SIGTERM in its state, and checks what it left.
@@ -175,11 +174,13 @@ func (s *stage) stops(st state) {
 	select {
 	case err := <-ended:
 		s.Logf("ended after %v", time.Since(at).Round(10*time.Millisecond))
-		var exit *exec.ExitError
-		require.True(s, errors.As(err, &exit) || st.code < 0, "%v: %s", err, text)
-		if st.code >= 0 {
-			require.Equal(s, 130, exit.ExitCode(), text)
+		if st.clean {
+			require.NoError(s, err, text)
+			break
 		}
+		var exit *exec.ExitError
+		require.ErrorAs(s, err, &exit, text)
+		require.Equal(s, 130, exit.ExitCode(), text)
 	case <-time.After(ends):
 		_ = process.Signal(syscall.SIGQUIT) // prints all stacks
 		select {                            // a process that waits in the kernel does not
@@ -301,7 +302,7 @@ func commandStates() map[string]func(s *stage) state {
 			path, opened := s.pipe()
 			opt := s.options("SERVERNAME home", "REPOSITORY "+s.repo, "PASSWORDFILE "+path, "DOMAIN "+s.source,
 				"SCHEDULE never")
-			return state{args: []string{"daemon", "--option-file", opt}, code: -1, ready: func() {
+			return state{args: []string{"daemon", "--option-file", opt}, clean: true, ready: func() {
 				s.await("the job starts", func() bool {
 					_, err := s.ask("job", "start", "home", "--option-file", opt)
 					return err == nil
@@ -341,11 +342,30 @@ func otherStates() map[string]func(s *stage) state {
 			require.NoError(s, unix.Flock(int(f.Fd()), unix.LOCK_EX))
 			return state{args: s.backup("--option-file", opt), ready: func() { s.opens(files[0]) }}
 		},
+		"the service with a notification that is not taken": func(s *stage) state {
+			address, taken := s.server()
+			address = strings.Replace(strings.TrimSuffix(address, "/share/here"), "smb://guest@", "http://", 1)
+			metrics := s.at("metrics.prom")
+			opt := s.options("METRICSFILE "+metrics, "SERVERNAME home", "REPOSITORY "+s.repo, "PASSWORDFILE "+s.at("password"),
+				"DOMAIN "+s.source, "SCHEDULE never", "HEALTHCHECK "+address)
+			s.Cleanup(func() {
+				left, err := os.ReadFile(metrics)
+				require.NoError(s, err)
+				require.NotContains(s, string(left), "tidemark_job_valid", "of a service that runs")
+			})
+			return state{args: []string{"daemon", "--option-file", opt}, clean: true, ready: func() {
+				s.await("the job starts", func() bool {
+					_, err := s.ask("job", "start", "home", "--option-file", opt)
+					return err == nil
+				})
+				taken()
+			}}
+		},
 		"the service with a run behind another": func(s *stage) state {
 			path, opened := s.pipe()
 			opt := s.options("REPOSITORY "+s.repo, "PASSWORDFILE "+path, "DOMAIN "+s.source, "SCHEDULE never",
 				"SERVERNAME first", "SERVERNAME second")
-			return state{args: []string{"daemon", "--option-file", opt}, code: -1, ready: func() {
+			return state{args: []string{"daemon", "--option-file", opt}, clean: true, ready: func() {
 				for _, job := range []string{"first", "second"} {
 					s.await("the job starts", func() bool {
 						_, err := s.ask("job", "start", job, "--option-file", opt)

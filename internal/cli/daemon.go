@@ -117,7 +117,9 @@ func (a *app) daemon(ctx context.Context, once bool) (err error) {
 	if err != nil {
 		return err
 	}
-	defer end()
+	release := a.ending.hold() // its steps end by themselves
+	defer release()
+	defer a.ending.within(end)
 	watchdog, err := systemd.SdWatchdogEnabled(false)
 	if err != nil {
 		return fmt.Errorf("read the watchdog's interval: %w", err)
@@ -125,8 +127,7 @@ func (a *app) daemon(ctx context.Context, once bool) (err error) {
 	reload := make(chan os.Signal, 1)
 	signal.Notify(reload, syscall.SIGHUP)
 	defer signal.Stop(reload)
-	release := a.ending.hold() // its steps end by themselves
-	err = daemon.Run(ctx, &daemon.Config{
+	return daemon.Run(ctx, &daemon.Config{
 		OptionFile: file, StateDir: state, RuntimeDir: runtime, Host: hostName(), Once: once,
 		Clock: daemon.SystemClock{}, Machine: machinestate.New(), Sink: sink, Reload: reload, Notify: notifySystemd,
 		Watchdog: watchdog,
@@ -143,8 +144,6 @@ func (a *app) daemon(ctx context.Context, once bool) (err error) {
 			return jobs, invalid, nil
 		},
 	})
-	release()
-	return err
 }
 
 // notifySystemd reports a state to systemd, if it is asked for.
@@ -193,7 +192,7 @@ func (a *app) sinks(state, runtime string, list *jobList) (all record.Sink, end 
 	}
 	people := notify.New(notify.Config{Of: list.notify, Jobs: list.names, Log: log.Event, Host: hostName(),
 		Dir: filepath.Join(state, "notify"), Past: past})
-	closers = append(closers, people.Close)
+	closers = slices.Insert(closers, 1, people.Close) // after those that do not wait for a server, before the log
 	sinks = append(sinks, people.Event)
 	return func(e *record.Event) {
 		for _, sink := range sinks {

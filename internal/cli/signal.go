@@ -82,6 +82,19 @@ func (e *ending) hold() (release func()) {
 	}
 }
 
+// within calls end. After a signal it returns when the orderly end has taken too long, though end has not returned.
+func (e *ending) within(end func()) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		end()
+	}()
+	select {
+	case <-ended:
+	case <-e.over:
+	}
+}
+
 // onExit replaces what ends the process.
 func (e *ending) onExit(exit func()) {
 	e.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
@@ -17,8 +18,8 @@ import (
 	"github.com/tidemark-backup/tidemark/pkg/format"
 )
 
-// recordName is the file of the record of published and seen snapshots: a line of ID and time for each, and missingMark
-// after these if the snapshot was reported as missing.
+// recordName is the file of the record of published and seen snapshots: a line of ID, time and checksum for each, with
+// missingMark before the checksum if the snapshot was reported as missing.
 const (
 	recordName  = "published"
 	missingMark = " missing"
@@ -34,7 +35,7 @@ type Publication struct {
 type Snapshots map[format.ID]Publication
 
 // Published returns the record of the snapshots that this machine has published or seen, an empty one if there is none.
-// Lines that were cut off by a crash are skipped.
+// Lines that are damaged or were cut off by a crash are skipped: another ID would be that of a missing snapshot.
 func Published(folder string) (Snapshots, error) {
 	f, err := os.OpenFile(filepath.Join(folder, recordName), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -54,15 +55,27 @@ func parse(f io.Reader) (Snapshots, error) {
 	}
 	all := make(Snapshots)
 	for line := range strings.Lines(string(text)) {
-		text, missing := strings.CutSuffix(strings.TrimSuffix(line, "\n"), missingMark)
-		name, at, whole := strings.Cut(text, " ")
+		text := line[:max(0, len(line)-sumSize)]
+		if withSum(text) != line {
+			continue
+		}
+		text, missing := strings.CutSuffix(text, missingMark)
+		name, at, _ := strings.Cut(text, " ")
 		id, err := format.ParseID(name)
 		seconds, numberErr := strconv.ParseInt(at, 10, 64)
-		if whole && strings.HasSuffix(line, "\n") && err == nil && numberErr == nil {
+		if err == nil && numberErr == nil {
 			all[id] = Publication{time.Unix(seconds, 0), missing}
 		}
 	}
 	return all, nil
+}
+
+// sumSize is what withSum adds.
+const sumSize = len(" 01234567\n")
+
+// withSum returns a line with its checksum.
+func withSum(text string) string {
+	return fmt.Sprintf("%s %08x\n", text, crc32.ChecksumIEEE([]byte(text)))
 }
 
 // AddPublished records a snapshot that this machine has published.
@@ -129,11 +142,11 @@ func change(folder string, by func(Snapshots)) (err error) {
 	by(all)
 	var text bytes.Buffer
 	for id, p := range all {
-		fmt.Fprintf(&text, "%s %d", id, p.At.Unix())
+		line := fmt.Sprintf("%s %d", id, p.At.Unix())
 		if p.Missing {
-			text.WriteString(missingMark)
+			line += missingMark
 		}
-		text.WriteByte('\n')
+		text.WriteString(withSum(line))
 	}
 	if _, err := f.WriteAt(text.Bytes(), 0); err != nil {
 		return err

@@ -1,9 +1,11 @@
 package snapcache
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -56,4 +58,40 @@ func TestCopies(t *testing.T) {
 	}
 	Cache{}.Put(a, one)
 	require.Nil(t, Cache{}.Get(a))
+}
+
+// TestARecordOfPublishedSnapshotsIsBelievedWhole: whatever bit of the record is flipped, and wherever it is cut off,
+// each snapshot in it is one that was recorded, at its time. Another ID would be reported as a missing snapshot.
+func TestARecordOfPublishedSnapshotsIsBelievedWhole(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, recordName)
+	for i := range 3 {
+		require.NoError(t, AddPublished(folder, format.ID{byte(i), 0xab, 31: 7}, time.Unix(1_700_000_000+int64(i), 0)))
+	}
+	require.NoError(t, SetMissing(folder, []format.ID{{1, 0xab, 31: 7}}, true))
+	all, err := Published(folder)
+	require.NoError(t, err)
+	require.Len(t, all, 3)
+	require.True(t, all[format.ID{1, 0xab, 31: 7}].Missing)
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
+	believed := func(text []byte) int {
+		require.NoError(t, os.WriteFile(path, text, 0o600))
+		some, err := Published(folder)
+		require.NoError(t, err)
+		for id, p := range some {
+			require.Equal(t, all[id], p)
+		}
+		return len(some)
+	}
+	require.Equal(t, 3, believed(whole))
+	for bit := range 8 * len(whole) {
+		text := bytes.Clone(whole)
+		text[bit/8] ^= 1 << (bit % 8)
+		require.GreaterOrEqual(t, believed(text), 1)
+		require.Less(t, believed(text), 3, "bit %d", bit)
+	}
+	for n := range whole {
+		require.Less(t, believed(whole[:n]), 3)
+	}
 }
