@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-// WriteRoff writes one man page per command into dir. The pages show the month of date; without a date, cobra uses
+// WriteRoff writes one man page per command into dir. The pages show the month of date in UTC; without a date, that of
 // SOURCE_DATE_EPOCH or the present.
 func WriteRoff(root *cobra.Command, dir string, date time.Time) error {
 	root.DisableAutoGenTag = true // the day of generation: equal commands give equal pages
@@ -22,7 +23,11 @@ func WriteRoff(root *cobra.Command, dir string, date time.Time) error {
 		return fmt.Errorf("write manual: %w", err)
 	}
 	head := &doc.GenManHeader{Section: "1", Source: "tidemark"}
+	if epoch, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64); date.IsZero() && err == nil {
+		date = time.Unix(epoch, 0) // as cobra, but for the time zone
+	}
 	if !date.IsZero() {
+		date = date.UTC()
 		head.Date = &date
 	}
 	if err := doc.GenManTree(root, head, dir); err != nil {

@@ -3,6 +3,7 @@ package manual
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -72,19 +73,30 @@ func TestInstall(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestPagesAreReproducible writes the pages at two times of day and compares them.
+// TestPagesAreReproducible writes the pages in two time zones, with a date at whose hour the month of one is another,
+// and compares them.
 func TestPagesAreReproducible(t *testing.T) {
-	var pages []string
-	for range 2 {
-		t.Setenv("SOURCE_DATE_EPOCH", "1795406400")
-		dir := t.TempDir()
-		require.NoError(t, WriteRoff(commands(), dir, time.Time{}))
-		page, err := os.ReadFile(filepath.Join(dir, "tidemark.1"))
-		require.NoError(t, err)
-		pages = append(pages, string(page))
+	zone := time.Local
+	t.Cleanup(func() { time.Local = zone })
+	november := time.Date(2026, 11, 1, 1, 0, 0, 0, time.UTC)
+	for _, date := range []time.Time{november, november.AddDate(0, 1, 0).Add(-2 * time.Hour)} {
+		var pages []string
+		for _, hours := range []int{-11, 13} {
+			time.Local = time.FixedZone("", hours*3600)
+			for _, given := range []time.Time{{}, date.Local()} {
+				t.Setenv("SOURCE_DATE_EPOCH", strconv.FormatInt(date.Unix(), 10))
+				dir := t.TempDir()
+				require.NoError(t, WriteRoff(commands(), dir, given))
+				page, err := os.ReadFile(filepath.Join(dir, "tidemark.1"))
+				require.NoError(t, err)
+				pages = append(pages, string(page))
+			}
+		}
+		for _, page := range pages {
+			require.Equal(t, pages[0], page)
+			require.Contains(t, page, "Nov 2026")
+		}
 	}
-	require.Equal(t, pages[0], pages[1])
-	require.Contains(t, pages[0], "Nov 2026")
 }
 
 // TestMarkdownListsSharedFlagsOnce: the page of the root has the flags of all commands, and the others refer to it.
