@@ -147,16 +147,18 @@ func TestMeasuredWidth(t *testing.T) {
 			s := simScene{model: c.model, others: []simLoad{c.others}, job: reader(iopolicy.Throttle),
 				impact: 0.05, long: 24 * time.Second}
 			s.job.bytes = c.bytes
-			free, one, wide := s.run(t, alone), s.run(t, single), s.run(t, measured)
-			kept := rate(wide.others, warm, s.long) / rate(free.others, warm, s.long)
-			more := rate(wide.own, s.long/2, s.long) / rate(one.own, s.long/2, s.long)
-			t.Logf("kept %.1f %%, job's rate %.2fx, p99 %v, %v, alone %v", 100*kept, more, wide.others[0].percentile(0.99),
-				one.others[0].percentile(0.99), free.others[0].percentile(0.99))
-			assert.GreaterOrEqual(t, kept, 0.95-tolerance)
-			assert.GreaterOrEqual(t, more, c.least)
-			assert.LessOrEqual(t, more, c.most)
-			late := float64(wide.others[0].percentile(0.99)) / float64(one.others[0].percentile(0.99))
-			assert.LessOrEqual(t, late, c.late)
+			rarely(t, func(at assert.TestingT) {
+				free, one, wide := s.run(t, alone), s.run(t, single), s.run(t, measured)
+				kept := rate(wide.others, warm, s.long) / rate(free.others, warm, s.long)
+				more := rate(wide.own, s.long/2, s.long) / rate(one.own, s.long/2, s.long)
+				t.Logf("kept %.1f %%, job's rate %.2fx, p99 %v, %v, alone %v", 100*kept, more,
+					wide.others[0].percentile(0.99), one.others[0].percentile(0.99), free.others[0].percentile(0.99))
+				assert.GreaterOrEqual(at, kept, 0.95-tolerance)
+				assert.GreaterOrEqual(at, more, c.least)
+				assert.LessOrEqual(at, more, c.most)
+				late := float64(wide.others[0].percentile(0.99)) / float64(one.others[0].percentile(0.99))
+				assert.LessOrEqual(at, late, c.late)
+			})
 		})
 	}
 }

@@ -366,18 +366,23 @@ func (s simScene) compare(t *testing.T) (r simResult) {
 }
 
 // harmless runs the scene and requires that others keep what max-impact allows, or what the calculation alone leaves
-// them, and more. Which of two goroutines is first is chance. So a run that misses a bound counts if one of two more
-// runs misses one too; repeat the tests in a loop and look for "again" to find what is rare.
+// them, and more, as rarely requires it.
 func (s simScene) harmless(t *testing.T, impact float64, more ...func(t assert.TestingT, r simResult)) {
 	t.Helper()
-	check := func(at assert.TestingT) {
+	rarely(t, func(at assert.TestingT) {
 		r := s.compare(t)
 		assert.GreaterOrEqual(at, r.kept, min(1-impact, r.keptCalc)-tolerance, "others lose more")
 		assert.GreaterOrEqual(at, r.rise, 0.85, "the job does less than the calculation grants")
 		for _, m := range more {
 			m(at, r)
 		}
-	}
+	})
+}
+
+// rarely requires what check asserts of runs. Which of two goroutines is first is chance. So a run that misses a bound
+// counts if one of two more runs misses one too; repeat the tests in a loop and look for "again" to find what is rare.
+func rarely(t *testing.T, check func(at assert.TestingT)) {
+	t.Helper()
 	m := misses{T: t}
 	if check(&m); m.any {
 		t.Log("again")

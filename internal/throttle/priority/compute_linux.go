@@ -20,8 +20,8 @@ type computing struct {
 }
 
 // littlePart and muchPart are the parts of a disk up to which and from which threads that wait for it have idle
-// scheduling too, while others use it. Between them batch threads get more done, and others lose nothing to them; with
-// more than muchPart of a disk what a job waits for is the processor.
+// scheduling too, while others use it. Between them batch threads get more done, at little cost to others; with more
+// than muchPart of a disk what a job waits for is the processor.
 const littlePart, muchPart = 1.0 / 3, 3.0 / 4
 
 // set records the policy that is about to be applied.
