@@ -129,19 +129,23 @@ func (a *app) daemon(ctx context.Context, once bool) (err error) {
 	defer signal.Stop(reload)
 	return daemon.Run(ctx, &daemon.Config{
 		OptionFile: file, StateDir: state, RuntimeDir: runtime, Host: hostName(), Once: once,
-		Clock: daemon.SystemClock{}, Machine: machinestate.New(), Sink: sink, Reload: reload, Notify: notifySystemd,
-		Watchdog: watchdog,
-		Start: func(s daemon.Step, progress func(*event.Status)) (daemon.Process, error) {
-			return daemon.StartChild(program, os.Environ(), s, progress)
+		World: daemon.World{
+			Clock: daemon.SystemClock{}, Machine: machinestate.New(), Sink: sink, Reload: reload, Notify: notifySystemd,
+			Watchdog: watchdog,
+			Start: func(s daemon.Step, progress func(*event.Status)) (daemon.Process, error) {
+				return daemon.StartChild(program, os.Environ(), s, progress)
+			},
 		},
-		Remote: daemon.Remote, Damage: daemon.Damage, Settle: a.settleHooks, Access: list.access(ctx),
-		Load: func() ([]*job.Job, []job.Invalid, error) {
-			jobs, invalid, err := job.LoadFile(file, a.Env, os.ReadFile)
-			if err != nil {
-				return nil, nil, &usageError{err}
-			}
-			list.set(jobs)
-			return jobs, invalid, nil
+		Facts: daemon.Facts{
+			Remote: daemon.Remote, Damage: daemon.Damage, Settle: a.settleHooks, Access: list.access(ctx),
+			Load: func() ([]*job.Job, []job.Invalid, error) {
+				jobs, invalid, err := job.LoadFile(file, a.Env, os.ReadFile)
+				if err != nil {
+					return nil, nil, &usageError{err}
+				}
+				list.set(jobs)
+				return jobs, invalid, nil
+			},
 		},
 	})
 }

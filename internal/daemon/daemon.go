@@ -93,14 +93,19 @@ type Machine interface {
 	Mounted(by, name string) (path string, ok bool)
 }
 
-// Config is what a service consists of, and everything outside that it calls: tests have their own.
+// Config is what a service consists of.
 type Config struct {
+	World
+	Facts
 	OptionFile string
 	StateDir   string // where the service remembers what was run
 	RuntimeDir string // of the control socket; "": without one
 	Host       string // name of this machine in snapshots
 	Once       bool   // run what is due, then end
+}
 
+// World is everything outside the service that it calls: tests have one of their own.
+type World struct {
 	Clock   Clock
 	Machine Machine
 	Sink    record.Sink
@@ -109,7 +114,10 @@ type Config struct {
 
 	Notify   func(state string) // reports the state of the service to systemd; nil: there is none
 	Watchdog time.Duration      // systemd wants a ping at least so often; 0: never
+}
 
+// Facts are what a service asks about its jobs.
+type Facts struct {
 	// Load returns the valid jobs of the option file, and the others; the error concerns all jobs.
 	Load   func() ([]*job.Job, []job.Invalid, error)
 	Remote func(j *job.Job) bool          // the repository is on another machine

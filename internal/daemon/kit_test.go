@@ -90,8 +90,8 @@ func newWorld(t testing.TB, jobs ...*job.Job) *world {
 		sleeps: make(chan bool), running: map[string]bool{}}
 	w.result = func(Step) (time.Duration, Result) { return time.Minute, Result{} }
 	w.config = &Config{OptionFile: "/nosuch/options", StateDir: w.dir, Host: "here",
-		Clock: w, Machine: w, Sink: w.Event, Start: w.Start, Reload: w.reloads,
-		Load: w.load, Remote: func(j *job.Job) bool { return strings.HasPrefix(j.Repository, "smb:") }}
+		World: World{Clock: w, Machine: w, Sink: w.Event, Start: w.Start, Reload: w.reloads},
+		Facts: Facts{Load: w.load, Remote: func(j *job.Job) bool { return strings.HasPrefix(j.Repository, "smb:") }}}
 	return w
 }
 

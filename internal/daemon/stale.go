@@ -22,7 +22,7 @@ func (s *service) stale(j *live, now time.Time) bool {
 // Offline returns the state of the jobs as the state folder has it, for a service that does not answer. Without a state
 // file, nothing is known of them.
 func Offline(dir, host string, jobs []*job.Job, invalid []job.Invalid) ([]event.DaemonJob, error) {
-	s := newService(&Config{Clock: SystemClock{}, Host: host})
+	s := newService(&Config{World: World{Clock: SystemClock{}}, Host: host})
 	var err error
 	if s.state, err = peekState(dir); err != nil {
 		return nil, err
