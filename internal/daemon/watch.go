@@ -29,7 +29,7 @@ func reached(s *event.Status) string {
 	if s.FilesSkipped != nil {
 		skipped = *s.FilesSkipped
 	}
-	return fmt.Sprint(s.Phase, s.FilesDone, s.BytesDone, s.BytesRead, s.BytesTransferred, s.ErrorCount, skipped)
+	return fmt.Sprintln(s.Phase, s.FilesDone, s.BytesDone, s.BytesRead, s.BytesTransferred, s.ErrorCount, skipped)
 }
 
 // watchRuns ends runs that take longer than max-run-time, and reports steps without progress for stall-after.
